@@ -21,13 +21,14 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
+from livegrad.runtime import fitted
 from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.plans import is_on_disk
+from livegrad.runtime.plans import is_on_disk, recall_for_sizes
 from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
 
@@ -115,6 +116,7 @@ _PLANS_BEFORE = 5
 def forget() -> None:
     """Forgets which structures have been seen."""
     _seen.clear()
+    _sizes.clear()
 
 
 def may_be_listed(state: State) -> bool:
@@ -147,7 +149,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             sight, seen = _look(state, roots, count)
             if seen.cost and Policy.seeks:
                 _seek(seen, state, roots)
-            if seen.planned and not Policy.pieces:
+            if (seen.planned or _serves_sizes(state, roots, count)) and not Policy.pieces:
                 _say_whole(count, "it has cost enough for a plan, or has one on disk")
                 return None
             started, made = _now(), _pieces_made()
@@ -227,6 +229,7 @@ def _pieces() -> Any:
         with lasting():
             from livegrad.runtime.cpu.pieces import flushing
 
+            fitted.load()
         _Loaded.pieces = flushing
     return _Loaded.pieces
 
@@ -246,6 +249,9 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     what that takes is less than what a plan of it is expected to save.
     """
     seen.cost += cost
+    sizes = _sizes_of(sight.nodes, sight.count)
+    if sizes is not None:
+        sizes.cost += cost
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
     over_values = sight.gradients_over_values()
@@ -253,6 +259,53 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     for gradient, walked in over_values:
         if Policy.saving * cost > Policy.rule * walked:
             gradient.spec.refused = True
+
+
+class Sizes:
+    """What structures have cost that differ in sizes only, how many of them were planned, and
+    whether a plan for all of them has been looked for on disk."""
+
+    __slots__ = ("cost", "planned", "sought")
+
+    def __init__(self) -> None:
+        self.cost = self.planned = 0
+        self.sought = not Policy.seeks
+
+
+_sizes: dict[int, Sizes] = {}
+# A plan for any size takes some plans of single ones, and may not come of it.
+_PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 16
+
+
+def _sizes_of(nodes: list[Node], count: int) -> Sizes | None:
+    """What is known of a structure whatever its sizes; None if there can be no plan for all."""
+    digest = fitted.digest_of_families(nodes) if count == len(nodes) else 0
+    if not digest:
+        return None
+    found = _sizes.get(digest)
+    if found is None:
+        if len(_sizes) >= _MOST_SEEN:
+            _sizes.clear()
+        found = _sizes[digest] = Sizes()
+    return found
+
+
+def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
+    """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
+    this structure have cost so much that it is to be planned, for one to be made."""
+    sizes = _sizes_of(state.nodes, count)
+    if sizes is None or not sizes.cost:
+        return False
+    if not sizes.sought:
+        sizes.sought = True
+        if recall_for_sizes(Snapshot(state.nodes, state.handles, state.base, roots)):
+            return True
+    if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
+        return False
+    if Policy.saving * sizes.cost < Policy.patience * Policy.price * count * _PLANS_TO_FIT:
+        return False
+    sizes.planned += 1
+    return True
 
 
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:

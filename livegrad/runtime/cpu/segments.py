@@ -183,8 +183,15 @@ class Segments(Runnable):
             return False
         return not any([other.may_fault for other in others])
 
-    def follower(self, executable: Executable, nodes: list[Node], leaves: list[int]) -> Any:
-        """The native check, if the plan is one native program."""
+    def follower(
+        self,
+        executable: Executable,
+        nodes: list[Node],
+        leaves: list[int],
+        known: Sequence[Any] = (),
+        more: Sequence[int] = (),
+    ) -> Any:
+        """The native check, if the plan is one native program; `known` and `more` as there."""
         x = executable
         plain = len(self.segments) == 1 and isinstance(self.segments[0], Segment)
         shares = any(leaf >= 0 for _, _, leaf in x.results)
@@ -210,6 +217,8 @@ class Segments(Runnable):
             writes,
             donated,
             *program.memory,
+            known,
+            more,
         )
 
     @hot
