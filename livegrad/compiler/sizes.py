@@ -99,7 +99,7 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
     return plan
 
 
-def trusted_outline(recorded: Recorded) -> tuple[Outline | None, list[int]]:
+def trusted_outline(recorded: Recorded) -> tuple[Outline, list[int]] | None:
     """The outline that gave a plan for what was recorded, and the sizes; None if it is to be
     compared with others first, or there is none."""
     key, sizes = _key(recorded)
@@ -107,7 +107,7 @@ def trusted_outline(recorded: Recorded) -> tuple[Outline | None, list[int]]:
     for outline in (structure.outlines if structure is not None else None) or ():
         if outline.checks >= CHECKS and outline.fill(sizes) is not None:
             return outline, sizes
-    return None, sizes
+    return None
 
 
 def outline_of(

@@ -11,9 +11,7 @@ from livegrad.compiler.verify import Verifier
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.graph.written import Unwritable, value_of
-from livegrad.runtime.cpu.pieces.moulds import Mould
 from livegrad.runtime.fault import Fault
-from livegrad.runtime.fitted import Fill
 from livegrad.runtime.speedup import original_functions
 from livegrad.runtime.structure import Structure
 
@@ -39,17 +37,6 @@ def _check_text(plan: Plan) -> None:
     assert again == plan, "a plan is another one when it is read from its text"
 
 
-def mould_for(recorded: Recorded) -> tuple[Mould, Fill] | None:
-    """The program for what was recorded, whatever its sizes, if a plan of it can be filled in."""
-    outline, known = sizes.trusted_outline(recorded)
-    if outline is None:
-        return None
-    from livegrad.runtime.cpu.pieces.learning import mould_of
-
-    mould = mould_of(outline, known)
-    return None if mould is None else (mould, outline.fill)
-
-
 def plan_at(structure: Structure, wanted: list[int]) -> Plan | None:
     """The plan of a structure with other sizes, for who wants to see it."""
     outline = sizes.outline_of(structure.recorded(), original_functions)
@@ -73,6 +60,11 @@ def suspect_among(nodes: list[Node], outputs: list[int], fault: Fault) -> Node:
     leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
     recorded = without_device(Recorded(nodes, list(leaves), outputs))
     return fault.suspect(compile_plan(recorded))
+
+
+def trusted_outline(recorded: Recorded) -> tuple[sizes.Outline, list[int]] | None:
+    """The outline of plans for what was recorded, whatever its sizes, and its sizes."""
+    return sizes.trusted_outline(recorded)
 
 
 def forget() -> None:

@@ -17,7 +17,7 @@ from livegrad.native.calls import remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
-from livegrad.runtime.fitted import FITTED, fit_to_sizes, recall
+from livegrad.runtime.fitted import FITTED
 from livegrad.runtime.misses import why_missed
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
@@ -136,7 +136,7 @@ def make(snapshot: Snapshot) -> Executable:
     executable.follower = executable.runnable.follower(executable, snapshot.nodes, read)
     _remember(snapshot.specs, executable)
     if plan.filled and executable.follower is not None:
-        fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
+        _resizing().fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
     return executable
 
 
@@ -158,14 +158,22 @@ def _bind(executable: Executable, snapshot: Snapshot) -> list[int]:
 def recall_for_sizes(snapshot: Snapshot) -> bool:
     """Whether there is a plan on disk that serves what was recorded, whatever its sizes; then it
     is found from now on."""
-    return recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot))
+    return bool(_resizing().recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot)))
+
+
+def _late() -> tuple[Any, Any]:
+    # With what reads and loads plans, which the first one imports.
+    from livegrad.runtime import recalling, resizing
+
+    return recalling, resizing
 
 
 def _recalling() -> Any:
-    # With what reads and loads plans, which the first one imports.
-    from livegrad.runtime import recalling
+    return _late()[0]
 
-    return recalling
+
+def _resizing() -> Any:
+    return _late()[1]
 
 
 def is_on_disk(snapshot: Snapshot) -> bool:

@@ -21,11 +21,11 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
-from livegrad.runtime import fitted
 from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
+from livegrad.runtime.fitted import digest_of_families
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.plans import is_on_disk, recall_for_sizes
@@ -229,7 +229,6 @@ def _pieces() -> Any:
         with lasting():
             from livegrad.runtime.cpu.pieces import flushing
 
-            fitted.load()
         _Loaded.pieces = flushing
     return _Loaded.pieces
 
@@ -248,10 +247,11 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     A backward pass over values that were there before has no plan. It is recorded rule by rule if
     what that takes is less than what a plan of it is expected to save.
     """
-    seen.cost += cost
     sizes = _sizes_of(sight.nodes, sight.count)
     if sizes is not None:
+        sizes.number += not seen.cost
         sizes.cost += cost
+    seen.cost += cost
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
     over_values = sight.gradients_over_values()
@@ -262,24 +262,26 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 
 
 class Sizes:
-    """What structures have cost that differ in sizes only, how many of them were planned, and
-    whether a plan for all of them has been looked for on disk."""
+    """What structures have cost that differ in sizes only, of how many, how many of them were
+    planned, and whether a plan for all of them has been looked for on disk."""
 
-    __slots__ = ("cost", "planned", "sought")
+    __slots__ = ("cost", "number", "planned", "sought")
 
     def __init__(self) -> None:
-        self.cost = self.planned = 0
+        self.cost = self.number = self.planned = 0
         self.sought = not Policy.seeks
 
 
 _sizes: dict[int, Sizes] = {}
-# A plan for any size takes some plans of single ones, and may not come of it.
+# Sizes of a structure that are listed before one for all is looked for. That takes some plans of
+# single ones, and may not come of it.
+_SEVERAL = 2
 _PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 16
 
 
 def _sizes_of(nodes: list[Node], count: int) -> Sizes | None:
     """What is known of a structure whatever its sizes; None if there can be no plan for all."""
-    digest = fitted.digest_of_families(nodes) if count == len(nodes) else 0
+    digest = digest_of_families(nodes) if count == len(nodes) else 0
     if not digest:
         return None
     found = _sizes.get(digest)
@@ -294,7 +296,7 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
     this structure have cost so much that it is to be planned, for one to be made."""
     sizes = _sizes_of(state.nodes, count)
-    if sizes is None or not sizes.cost:
+    if sizes is None or sizes.number < _SEVERAL:
         return False
     if not sizes.sought:
         sizes.sought = True

@@ -15,15 +15,11 @@ from array import array
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
-from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import call_native, object_at, put_word, word_at
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import ITEMS, SIZE
 from livegrad.runtime.cpu import follow, threads
-from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS, Program
 from livegrad.runtime.cpu.follow import (
     Follower,
     follow_args,
@@ -48,18 +44,13 @@ from livegrad.runtime.cpu.pieces.layout import (
     GENERATION,
     INSTRUCTION,
     MEASURED,
-    PATCHES_WORD,
     PATTERN,
     PROGRAM,
     PROVEN_COUNT,
     REGISTERS,
     SIZES,
-    STEPS_WORD,
     WORD,
 )
-from livegrad.runtime.cpu.pieces.moulds import Mould, numbered
-from livegrad.runtime.cpu.segments import Segment, Segments
-from livegrad.runtime.cpu.translations import words
 from livegrad.runtime.executable import Executable
 
 # Behind the table of a follower: the desk on which sizes are measured, and the card with the code.
@@ -133,13 +124,8 @@ _FUNCTIONS: list[Any] = [_fit, _resize, *follow.FUNCTIONS[1:], *filling.FUNCTION
 
 @functools.cache
 def _native() -> int:
-    """The address of `_fit`; 0 if it cannot be had: there may be no source files."""
-    from livegrad.native.subset import Untranslatable
-
-    try:
-        return words(_FUNCTIONS, "fit")[_fit]
-    except (Untranslatable, OSError):
-        return 0
+    """The address of `_fit`, or 0."""
+    return follow.native_of(_FUNCTIONS, "fit")
 
 
 @hot_slots
@@ -200,13 +186,17 @@ class Fitter:
 
 
 class Sizes:
-    """The code of a mould and the tables it works on, as native code reads them: see layout.py."""
+    """The code of a mould (pieces/moulds.py) and the tables it works on, as native code reads them.
 
-    def __init__(self, mould: Mould, metas: list[Meta], addresses: list[int]) -> None:
-        self.mould = mould
-        pattern, sizes = numbered(metas)
-        self.count = len(sizes)
-        self.registers = array("q", bytes(WORD * (len(sizes) + len(mould.code) + 1)))
+    Args:
+        mould: the program without sizes.
+        pattern, count: which dims of leaves and nodes have which of so many sizes.
+        addresses: where the words of the mould's image are in the program.
+    """
+
+    def __init__(self, mould: Any, pattern: list[int], count: int, addresses: list[int]) -> None:
+        self.mould, self.count = mould, count
+        self.registers = array("q", bytes(WORD * (count + len(mould.code) + 1)))
         fills = [(addresses[place], number) for place, number in mould.fills]
         tables = [
             array("q", [*told, 0])
@@ -214,7 +204,7 @@ class Sizes:
                 pattern,
                 [word for each in mould.code for word in each],
                 [word for each in fills for word in each],
-                [0] * len(sizes),
+                [0] * count,
             )
         ]
         patterns, code, filled, measured = [table.buffer_info()[0] for table in tables]
@@ -225,7 +215,7 @@ class Sizes:
             {
                 PATTERN: patterns,
                 DIMS: len(pattern),
-                SIZES: len(sizes),
+                SIZES: count,
                 PROVEN_COUNT: ANY_SIZES,
                 REGISTERS: self.registers.buffer_info()[0],
                 CODE: code,
@@ -246,32 +236,3 @@ class Sizes:
 def _write(table: array[int], told: dict[int, int]) -> None:
     for place, word in told.items():
         table[place // WORD] = word
-
-
-def runnable_of(plan: Any, mould: Mould) -> tuple[Segments, list[int]]:
-    """The steps of a plan as the program of its mould; the address of each word of the image."""
-    image, kernels = mould.linked()
-    patches, steps = image[PATCHES_WORD], image[STEPS_WORD]
-    told = np.array(image, np.int64)
-    program = Program(
-        told[patches:steps].reshape(-1, 4),
-        told[HEADER_SLOTS:patches],
-        told[steps:].reshape(-1, STEP_SLOTS)[:, :6],
-        inputs=plan.first_int + plan.ints,
-        scalars=plan.floats,
-    )
-    program.wants_threads = True  # for some sizes
-    addresses = [0] * HEADER_SLOTS
-    for name, count in (
-        ("blocks", patches - HEADER_SLOTS), ("patches", steps - patches),
-        ("steps", len(image) - steps),
-    ):  # fmt: skip
-        addresses += [program.starts[name] + WORD * i for i in range(count)]
-    return Segments(plan, [Segment(0, plan.steps, program, kernels)]), addresses
-
-
-def fit(executable: Executable, nodes: list[Node], read: list[int], sizes: Sizes) -> None:
-    """Has a plan recognise its nodes whatever their sizes; `read` are the numbers of leaves."""
-    families = [node.spec.family for node in nodes]
-    follower = executable.runnable.follower(executable, nodes, read, families, sizes.words)
-    executable.follower = None if follower is None else Fitter(executable, follower, sizes)

@@ -199,11 +199,17 @@ def available() -> bool:
 
 @functools.cache
 def _native() -> int:
-    """The address of `_follow`; 0 if it cannot be had: there may be no source files."""
+    """The address of `_follow`, or 0."""
+    return native_of(FUNCTIONS, "follow")
+
+
+def native_of(functions: list[Any], kind: str) -> int:
+    """The address of the first of some functions; 0 if it cannot be had: there may be no source
+    files."""
     from livegrad.native.subset import Untranslatable
 
     try:
-        return words(FUNCTIONS, "follow")[FUNCTIONS[0]]
+        return words(functions, kind)[functions[0]]
     except (Untranslatable, OSError):
         return 0
 

@@ -23,6 +23,7 @@ from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import TIMING, counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
+from livegrad.runtime.cpu.fitting import Fitter, Sizes
 from livegrad.runtime.cpu.follow import Follower
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fault import Fault
@@ -220,6 +221,14 @@ class Segments(Runnable):
             known,
             more,
         )
+
+    def fitter(
+        self, executable: Executable, nodes: list[Node], leaves: list[int], sizes: Sizes
+    ) -> Any:
+        """The native check for any sizes, which writes them into the program; or None."""
+        families = [node.spec.family for node in nodes]
+        found = self.follower(executable, nodes, leaves, families, sizes.words)
+        return None if found is None else Fitter(executable, found, sizes)
 
     @hot
     def run_followed(self, buffers: list[Buffer]) -> int:
