@@ -21,10 +21,10 @@ from livegrad.graph.node import Node
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS, Program
 from livegrad.runtime.cpu.fitting import Sizes
-from livegrad.runtime.cpu.pieces.families import know_families
+from livegrad.runtime.cpu.pieces.families import know_families, numbered
 from livegrad.runtime.cpu.pieces.layout import PATCHES_WORD, STEPS_WORD, WORD
 from livegrad.runtime.cpu.pieces.making import learning
-from livegrad.runtime.cpu.pieces.moulds import Mould, numbered
+from livegrad.runtime.cpu.pieces.moulds import Mould
 from livegrad.runtime.cpu.segments import Segment, Segments
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fitted import FITTED, digest_of_families

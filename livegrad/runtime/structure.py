@@ -10,7 +10,7 @@ from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.written import Unwritable, text_of
-from livegrad.runtime.cpu.pieces.moulds import numbered
+from livegrad.runtime.cpu.pieces.families import numbered
 
 
 class Structure:
