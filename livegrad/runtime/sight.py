@@ -25,7 +25,7 @@ from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
-from livegrad.runtime.fitted import digest_of_families
+from livegrad.runtime.fitted import FITTED, digest_of_families
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.plans import is_on_disk, recall_for_sizes
@@ -247,10 +247,9 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     A backward pass over values that were there before has no plan. It is recorded rule by rule if
     what that takes is less than what a plan of it is expected to save.
     """
-    sizes = _sizes_of(sight.nodes, sight.count)
-    if sizes is not None:
-        sizes.number += not seen.cost
-        sizes.cost += cost
+    digest = _digest(sight.nodes, sight.count)
+    if digest:
+        _note_sizes(digest, cost, not seen.cost)
     seen.cost += cost
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
@@ -263,43 +262,50 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 
 class Sizes:
     """What structures have cost that differ in sizes only, of how many, how many of them were
-    planned, and whether a plan for all of them has been looked for on disk."""
+    planned, and after how many a plan for all of them is looked for on disk."""
 
     __slots__ = ("cost", "number", "planned", "sought")
 
     def __init__(self) -> None:
         self.cost = self.number = self.planned = 0
-        self.sought = not Policy.seeks
+        self.sought = _SEVERAL if Policy.seeks else 1 << 62
 
 
 _sizes: dict[int, Sizes] = {}
-# Sizes of a structure that are listed before one for all is looked for. That takes some plans of
-# single ones, and may not come of it.
-_SEVERAL = 2
-_PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 16
+# Sizes of a structure that are listed before a plan for all is looked for; then when they are as
+# many times as many, since which sizes are equal is structure. To make one takes some plans of
+# single sizes, and may not come of it.
+_SEVERAL, _TIMES = 2, 4
+_PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
 
 
-def _sizes_of(nodes: list[Node], count: int) -> Sizes | None:
-    """What is known of a structure whatever its sizes; None if there can be no plan for all."""
-    digest = digest_of_families(nodes) if count == len(nodes) else 0
-    if not digest:
-        return None
+def _digest(nodes: list[Node], count: int) -> int:
+    return digest_of_families(nodes) if count == len(nodes) else 0
+
+
+def _note_sizes(digest: int, cost: int, is_new: bool) -> None:
+    """Notes what a structure has cost, which may be one of several sizes."""
     found = _sizes.get(digest)
     if found is None:
         if len(_sizes) >= _MOST_SEEN:
             _sizes.clear()
         found = _sizes[digest] = Sizes()
-    return found
+    found.number += is_new
+    found.cost += cost
 
 
 def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
-    this structure have cost so much that it is to be planned, for one to be made."""
-    sizes = _sizes_of(state.nodes, count)
-    if sizes is None or sizes.number < _SEVERAL:
+    this structure have cost so much that it is to be planned, for one to be made.
+
+    If there is one that does not hold for these sizes, they have to cost enough by themselves.
+    """
+    digest = _digest(state.nodes, count)
+    sizes = _sizes.get(digest)
+    if sizes is None or sizes.number < _SEVERAL or digest in FITTED:
         return False
-    if not sizes.sought:
-        sizes.sought = True
+    if sizes.number >= sizes.sought:
+        sizes.sought *= _TIMES
         if recall_for_sizes(Snapshot(state.nodes, state.handles, state.base, roots)):
             return True
     if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
