@@ -202,7 +202,7 @@ class Segments(Runnable):
         links = [link if link >= 0 else -1 - next(numbers) for link in x.links]
         first = self.first + len(x.fresh)
         writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(x.writes)]
-        program = self.segments[0].program  # type: ignore[union-attr]
+        inputs, scalars = self.segments[0].program.memory  # type: ignore[union-attr]
         # Whether a gradient through the node may need what is overwritten.
         reads = [int(i in x.readers) for i in range(len(nodes))]
         for i in x.readers_of_donated:
@@ -217,7 +217,8 @@ class Segments(Runnable):
             self.plan.leaves,
             writes,
             donated,
-            *program.memory,
+            inputs,
+            scalars,
             known,
             more,
         )
