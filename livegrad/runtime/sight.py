@@ -137,12 +137,19 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
     if not pieces.is_ready(waits):
         _say_whole(len(state.nodes), "the native code for pieces is not made yet")
         return None
+    end = len(state.nodes)
     try:
         for _ in range(_MOST_TRIES):
-            count = _before_updates(state.nodes)
+            count = _before_updates(state.nodes, end)
             if not count:
                 return None
-            sight, seen = _look(state, roots, count)
+            try:
+                sight, seen = _look(state, roots, count)
+            except pieces.Mixed as mixed:
+                if not only_asks(state.nodes[mixed.place]):
+                    return None  # one that writes, and others come behind it
+                end = mixed.place
+                continue
             if seen.cost and Policy.seeks:
                 _seek(seen, state, roots)
             if seen.planned and not Policy.pieces:
@@ -160,6 +167,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             except pieces.Missing:
                 del sight  # it refers to nodes
                 adopt_missing(state, roots, for_plan=False)
+                end = len(state.nodes)
                 continue
             if seen.cost:
                 note_flush(count)
@@ -268,20 +276,14 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
 
 
 @hot
-def _before_updates(nodes: list[Node]) -> int:
-    """How many nodes come before updates; 0 if others come after one that writes."""
-    count = 0
-    written = False
-    for node in nodes:
-        if node.spec.op.kind == "update":
-            if not written and only_asks(node):
-                return count
-            written = True
-        elif written:
-            return 0
-        else:
-            count += 1
-    return count
+def _before_updates(nodes: list[Node], end: int) -> int:
+    """How many nodes, up to an end, come before the updates there.
+
+    Others, before that, are met when all nodes are looked at.
+    """
+    while end > 0 and nodes[end - 1].spec.op.kind == "update":
+        end -= 1
+    return end
 
 
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:

@@ -33,10 +33,12 @@ from livegrad.runtime.cpu.pieces.layout import (
     IMAGE_WORDS,
     IMAGES,
     IMAGES_END,
+    INPUT_PLACE,
     LENGTH,
     MADE,
     MASK,
     NEXT,
+    NUMBERED,
     OUT_TABLE,
     PATTERN,
     PLACE,
@@ -48,6 +50,11 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULT_INPUT,
     RESULT_TABLE,
     RESULTS,
+    ROW_COUNT,
+    ROW_FAMILY,
+    ROW_NODE,
+    ROW_PLACE,
+    ROW_SPEC,
     USES,
     WORD,
     WORDS,
@@ -55,21 +62,34 @@ from livegrad.runtime.cpu.pieces.layout import (
 )
 from livegrad.runtime.cpu.pieces.listing import (
     computes_views,
-    elements,
-    entry_of,
-    finds,
     has_room,
     let_go,
     new_block,
-    place_of,
     put_all_numbers,
     put_copy,
     put_entry,
-    set_entry,
     share,
     use_up,
     use_up_all,
-    value_of,
+)
+from livegrad.runtime.cpu.pieces.matching import (
+    BACKWARD,
+    finds,
+    finds_again,
+    known_card,
+    note_found,
+)
+from livegrad.runtime.cpu.pieces.rows import (
+    elements,
+    entry_of,
+    input_of,
+    place_of,
+    put_row,
+    row_at,
+    row_bytes,
+    saved_in,
+    set_entry,
+    value_in,
 )
 from livegrad.runtime.cpu.pieces.survey import count_reads
 from livegrad.runtime.cpu.pieces.uses import add_waiting, has_rows, use_is_put_off, use_to_unite
@@ -92,7 +112,9 @@ NUMBERS, KNOWN = (
     88,
 )  # table: nodes and their numbers, found by address; how many it has room for
 WAITING_USES = 96  # table: per leaf, uses whose gradients are added up together: see uses.py
-WALK = 104
+NODE_ROWS = 104  # table: the rows of interior nodes
+TAPE_OF_WALK = 112  # where the rows go of those that are not pending
+WALK = 120
 
 NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
 
@@ -109,6 +131,36 @@ def count_edges(interior: int) -> int:
     return found
 
 
+def count_computed(desk: int, interior: int) -> int:
+    """How many bytes the rows of those nodes take that are not pending."""
+    items, found = word_at(interior + ITEMS), 0
+    for i in range(word_at(interior + SIZE)):
+        node: Node = object_at(items + WORD * i)
+        if place_of(desk, node) < 0:
+            found += row_bytes(id(node.inputs))
+    return found
+
+
+def find_rows(desk: int, walk: int) -> int:
+    """Finds the rows of interior nodes, and writes those that are missing; -1, or the first node
+    whose family is not known."""
+    interior, rows = word_at(walk + INTERIOR), word_at(walk + NODE_ROWS)
+    items, at = word_at(interior + ITEMS), word_at(walk + TAPE_OF_WALK)
+    for i in range(word_at(walk + SIZES)):
+        node: Node = object_at(items + WORD * i)
+        place = place_of(desk, node)
+        if place >= 0:
+            put_word(rows + WORD * i, row_at(desk, place))
+            set_entry(desk, NUMBERED, place, i + 1)
+        else:
+            spec: Spec = node.spec
+            if spec.family is None:
+                return i
+            put_word(rows + WORD * i, at)
+            at = put_row(desk, node, -1, at)
+    return -1
+
+
 def entry_for(walk: int, node: int) -> int:
     """Where the number of a node is noted, or is to be: the node's address, then the number."""
     known = word_at(walk + KNOWN)
@@ -122,39 +174,58 @@ def entry_for(walk: int, node: int) -> int:
     return entry
 
 
-def number_all(walk: int, nodes: int, first: int) -> int:
-    """Numbers the nodes of a list."""
-    items = word_at(nodes + ITEMS)
-    for i in range(word_at(nodes + SIZE)):
-        node = word_at(items + WORD * i)
-        entry = entry_for(walk, node)
-        put_word(entry, node)
-        put_word(entry + WORD, first + i)
+def note_number(walk: int, node: int, number: int) -> int:
+    """Notes the number of a node that is not pending."""
+    entry = entry_for(walk, node)
+    put_word(entry, node)
+    put_word(entry + WORD, number)
     return 0
 
 
-def link_up(walk: int, leaves: int) -> int:
+def number_all(walk: int, leaves: int) -> int:
+    """Numbers leaves, and interior nodes that are not pending."""
+    count, items = word_at(walk + SIZES), word_at(leaves + ITEMS)
+    for i in range(count):
+        row = word_at(word_at(walk + NODE_ROWS) + WORD * i)
+        if word_at(row + ROW_PLACE) < 0:
+            note_number(walk, word_at(row + ROW_NODE), i)
+    for i in range(word_at(leaves + SIZE)):
+        note_number(walk, word_at(items + WORD * i), count + i)
+    return 0
+
+
+def number_of(desk: int, walk: int, told: int) -> int:
+    """The number of an input that a row tells of, or -1 if no gradient goes there."""
+    place = word_at(told + INPUT_PLACE)
+    if place >= 0 and entry_of(desk, NUMBERED, place) != 0:
+        return entry_of(desk, NUMBERED, place) - 1
+    entry = entry_for(walk, word_at(told))
+    if word_at(entry) != 0:
+        return word_at(entry + WORD)
+    return NOTHING
+
+
+def link_up(desk: int, walk: int, leaves: int) -> int:
     """Fills in for each input of each interior node the number that its gradient goes to."""
-    interior, count = word_at(walk + INTERIOR), word_at(walk + SIZES)
-    number_all(walk, interior, 0)
-    number_all(walk, leaves, count)
-    items, starts, links = word_at(interior + ITEMS), word_at(walk + STARTS), word_at(walk + LINKS)
+    count, rows = word_at(walk + SIZES), word_at(walk + NODE_ROWS)
+    number_all(walk, leaves)
+    starts, links = word_at(walk + STARTS), word_at(walk + LINKS)
     at = 0
     for i in range(count):
         put_word(starts + WORD * i, at)
-        node: Node = object_at(items + WORD * i)
-        spec: Spec = node.spec
-        inputs = id(node.inputs)
-        for k in range(word_at(inputs + SIZE)):
-            entry = entry_for(walk, word_at(inputs + TUPLE_ITEMS + WORD * k))
-            link = NOTHING
-            if word_at(entry) != 0:
-                link = word_at(entry + WORD)
-                if not flows_to(id(spec.flows), k):
-                    link = -2 - link
+        row = word_at(rows + WORD * i)
+        spec: Spec = object_at(row + ROW_SPEC)
+        for k in range(word_at(row + ROW_COUNT)):
+            link = number_of(desk, walk, input_of(row, k))
+            if link >= 0 and not flows_to(id(spec.flows), k):
+                link = -2 - link
             put_word(links + WORD * at, link)
             at += 1
     put_word(starts + WORD * count, at)
+    for i in range(count):  # the next walk has numbers of its own
+        place = word_at(word_at(rows + WORD * i) + ROW_PLACE)
+        if place >= 0:
+            set_entry(desk, NUMBERED, place, 0)
     return 0
 
 
@@ -201,73 +272,92 @@ def find_order(walk: int) -> int:
 
 def list_gradients(desk: int, nodes: int, walk: int, at: int) -> int:
     """Lists the gradients of the order from `at` on; where Python is needed, or the end."""
-    items = word_at(word_at(walk + INTERIOR) + ITEMS)
     order, count = word_at(walk + ORDER), word_at(walk + ORDERED)
+    rows = word_at(walk + NODE_ROWS)
     while at < count:
         number = word_at(order + WORD * at)
-        node: Node = object_at(items + WORD * number)
-        spec: Spec = node.spec
-        if spec.family is None:
-            return at
-        family: Family = spec.family
-        if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
+        row = word_at(rows + WORD * number)
+        family: Family = object_at(row + ROW_FAMILY)
+        if not list_gradient(desk, nodes, walk, number, row, int_at(id(family.backward))):
             saved = int_at(id(family.saved))
             if saved != 1 and saved != 3:
                 return at
-            if not computes_views(desk, nodes, id(node.inputs), family):
+            if not computes_views(desk, nodes, row):
                 return at
-            if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
+            if not list_gradient(desk, nodes, walk, number, row, int_at(id(family.backward))):
                 return at
         at += 1
     return at
 
 
-def list_gradient(desk: int, nodes: int, walk: int, number: int, node: Node, card: int) -> bool:
+def list_gradient(desk: int, nodes: int, walk: int, number: int, row: int, card: int) -> bool:
     """Adds the piece of a node's gradient; False if no card is for it, or the list is full."""
-    inputs = id(node.inputs)
-    count = word_at(inputs + SIZE)
     first = word_at(word_at(walk + STARTS) + WORD * number)
     links = word_at(walk + LINKS) + WORD * first
-    found = word_at(desk + FOUND)
-    g = word_at(word_at(walk + GRADS) + WORD * number)
+    count, found = word_at(row + ROW_COUNT), word_at(desk + FOUND) + WORD
+    known = known_card(desk, row, BACKWARD)
+    if known != 0:
+        again = finds_again(desk, row, known, found)
+        if again != 0 and wants(again, links, count):
+            done = pull(desk, nodes, walk, number, row, again, card)
+            if done >= 0:
+                return done != 0
     first_card = card
     while card != 0:
-        if wants(card, links, count) and finds(desk, node, card, found + WORD):
-            united = use_to_unite(walk, card, links, inputs)
-            if united >= 0 and has_rows(desk, nodes, card, united, inputs):
-                put_word(desk + PLACE, place_of(desk, node))
-                target = leaf_target(walk, link_of(word_at(card + RESULT_TABLE), united, links))
-                if not use_is_put_off(desk, walk, card, united, links, inputs, g, target):
-                    return False
-                if goes_on(links, count):
-                    return list_gradient(desk, nodes, walk, number, node, first_card)
-                let_go(desk, g)
-                use_up_saved(desk, card, node)
-                return True
-            added = add_waiting(desk, walk, card, links)
-            # What was found has made way for what has been listed.
-            if added < 0:
-                return False
-            if (added > 0 or united >= 0) and not finds(desk, node, card, found + WORD):
-                return list_gradient(desk, nodes, walk, number, node, first_card)
-            if not has_room(desk, card, 1):
-                return False
-            program_of(desk, card)
-            if not can_add(desk, walk, card, links, inputs):
-                return False
-            floats = put_all_numbers(desk, inputs, id(node.args), card)
-            if floats >= 0:
-                put_word(desk + PLACE, place_of(desk, node))
-                put_word(found, g)
-                put_word(found + WORD * (1 + count), 0)
-                if reads_result(card):
-                    put_word(found + WORD * (1 + count), value_of(desk, node))
-                put_results(desk, walk, card, links, inputs, floats)
-                let_go(desk, g)
-                use_up_saved(desk, card, node)
-                return True
+        if wants(card, links, count) and finds(desk, row, card, found):
+            if known != 0:
+                note_found(desk, row, known, card)
+            done = pull(desk, nodes, walk, number, row, card, first_card)
+            if done >= 0:
+                return done != 0
         card = word_at(card + NEXT)
     return False
+
+
+def pull(
+    desk: int, nodes: int, walk: int, number: int, row: int, card: int, first_card: int
+) -> int:
+    """Adds a piece that is for a node's gradient, the values of whose inputs are found.
+
+    0 if something is missing, -1 if the card is for numbers of other kinds.
+    """
+    links = word_at(walk + LINKS) + WORD * word_at(word_at(walk + STARTS) + WORD * number)
+    found, count = word_at(desk + FOUND), word_at(row + ROW_COUNT)
+    g = word_at(word_at(walk + GRADS) + WORD * number)
+    united = use_to_unite(walk, card, links, row)
+    if united >= 0 and has_rows(desk, nodes, card, united, row):
+        put_word(desk + PLACE, word_at(row + ROW_PLACE))
+        target = leaf_target(walk, link_of(word_at(card + RESULT_TABLE), united, links))
+        if not use_is_put_off(desk, walk, card, united, links, row, g, target):
+            return 0
+        if goes_on(links, count):
+            return list_gradient(desk, nodes, walk, number, row, first_card)
+        let_go(desk, g)
+        use_up_saved(desk, card, row)
+        return 1
+    added = add_waiting(desk, walk, card, links)
+    # What was found has made way for what has been listed.
+    if added < 0:
+        return 0
+    if (added > 0 or united >= 0) and not finds(desk, row, card, found + WORD):
+        return list_gradient(desk, nodes, walk, number, row, first_card)
+    if not has_room(desk, card, 1):
+        return 0
+    program_of(desk, card)
+    if not can_add(desk, walk, card, links, row):
+        return 0
+    floats = put_all_numbers(desk, row, card)
+    if floats < 0:
+        return -1
+    put_word(desk + PLACE, word_at(row + ROW_PLACE))
+    put_word(found, g)
+    put_word(found + WORD * (1 + count), 0)
+    if reads_result(card):
+        put_word(found + WORD * (1 + count), value_in(desk, row))
+    put_results(desk, walk, card, links, row, floats)
+    let_go(desk, g)
+    use_up_saved(desk, card, row)
+    return 1
 
 
 def goes_on(links: int, count: int) -> bool:
@@ -278,12 +368,12 @@ def goes_on(links: int, count: int) -> bool:
     return False
 
 
-def use_up_saved(desk: int, card: int, node: Node) -> int:
+def use_up_saved(desk: int, card: int, row: int) -> int:
     """Notes that the values were read which a node's gradient is made from."""
     if reads_inputs(card):
-        use_up_all(desk, id(node.inputs))
+        use_up_all(desk, row)
     if reads_result(card):
-        use_up(desk, node)
+        use_up(desk, word_at(row + ROW_PLACE))
     return 0
 
 
@@ -306,7 +396,7 @@ def reads_result(card: int) -> bool:
     return word_at(word_at(card + MASK) - WORD) != 0
 
 
-def can_add(desk: int, walk: int, card: int, links: int, inputs: int) -> bool:
+def can_add(desk: int, walk: int, card: int, links: int, row: int) -> bool:
     """Whether the cards that adding the results up needs are there, and the list has room."""
     results, count = word_at(card + RESULT_TABLE), word_at(card + RESULTS)
     entries, words = 1 + count, word_at(card + LENGTH) + 4 * count
@@ -321,17 +411,17 @@ def can_add(desk: int, walk: int, card: int, links: int, inputs: int) -> bool:
         link = WORD * link_of(results, i, links)
         several = word_at(word_at(walk + COMING) + link) > 1
         if several or word_at(word_at(walk + GRADS) + link) != 0:
-            if adding_card(desk, results + RESULT * i, inputs) == 0:
+            if adding_card(desk, results + RESULT * i, row) == 0:
                 return False
     return True
 
 
-def adding_card(desk: int, result: int, inputs: int) -> int:
+def adding_card(desk: int, result: int, row: int) -> int:
     """The card that adds two gradients like a result, if there is room for its program; or 0."""
     first = word_at(result + RESULT_ADD)
     if first == 0:
         return 0
-    return card_for_vectors(desk, word_at(first), elements(inputs, word_at(result + RESULT_INPUT)))
+    return card_for_vectors(desk, word_at(first), elements(row, word_at(result + RESULT_INPUT)))
 
 
 def is_for_vectors(desk: int, card: int, numel: int) -> bool:
@@ -360,7 +450,7 @@ def link_of(results: int, i: int, links: int) -> int:
     return word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
 
 
-def put_results(desk: int, walk: int, card: int, links: int, inputs: int, floats: int) -> int:
+def put_results(desk: int, walk: int, card: int, links: int, row: int, floats: int) -> int:
     """Says where the results go, adds the entry, and then those that add up."""
     results = word_at(card + RESULT_TABLE)
     put_word(desk + ADDS_MADE, 0)
@@ -381,7 +471,7 @@ def put_results(desk: int, walk: int, card: int, links: int, inputs: int, floats
             if before == 0 and target != 0:
                 value = put_off(desk, 0, value, result_bytes(card, result), target, 0)
         if before != 0:
-            numel = elements(inputs, word_at(result + RESULT_INPUT))
+            numel = elements(row, word_at(result + RESULT_INPUT))
             add = card_for_vectors(desk, word_at(word_at(result + RESULT_ADD)), numel)
             value = put_off(desk, add, before, value, target, numel)
         put_word(word_at(walk + GRADS) + WORD * link, value)
@@ -462,30 +552,26 @@ def add_up(desk: int) -> int:
 
 def count_saved(desk: int, walk: int, number: int) -> int:
     """Counts the reads of values by gradient rules, from `number` on; where Python is needed."""
-    items, count = word_at(word_at(walk + INTERIOR) + ITEMS), word_at(walk + SIZES)
+    rows, count = word_at(walk + NODE_ROWS), word_at(walk + SIZES)
     while number < count:
-        node: Node = object_at(items + WORD * number)
-        spec: Spec = node.spec
-        if spec.family is None:
-            return number
-        family: Family = spec.family
-        saved = int_at(id(family.saved))
-        place = place_of(desk, node)
+        row = word_at(rows + WORD * number)
+        saved, place = saved_in(row), word_at(row + ROW_PLACE)
         if saved < 0:
             return number
         if saved == 1 or saved == 3:
-            count_reads(desk, id(node.inputs), False)
+            count_reads(desk, row, False)
         if saved >= 2 and place >= 0:
             set_entry(desk, USES, place, entry_of(desk, USES, place) + 1)
-        if saved >= 2 and place < 0 and value_of(desk, node) == 0:
+        if saved >= 2 and place < 0 and value_in(desk, row) == 0:
             return number
         number += 1
     return number
 
 
 FUNCTIONS = [
-    count_edges, entry_for, number_all, link_up, flows_to,
-    find_order, list_gradients, list_gradient, goes_on, use_up_saved, wants, reads_inputs,
-    reads_result, can_add, link_of, put_results, out_bytes, result_bytes, adding_card,
-    is_for_vectors, card_for_vectors, taken, target_of, leaf_target, put_off, add_up, count_saved,
+    count_edges, count_computed, find_rows, entry_for, note_number, number_all, number_of, link_up,
+    flows_to, find_order, list_gradients, list_gradient, pull, goes_on, use_up_saved, wants,
+    reads_inputs, reads_result, can_add, link_of, put_results, out_bytes, result_bytes,
+    adding_card, is_for_vectors, card_for_vectors, taken, target_of, leaf_target, put_off, add_up,
+    count_saved,
 ]  # fmt: skip

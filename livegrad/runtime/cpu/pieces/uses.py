@@ -13,9 +13,7 @@ after all that wait.
 
 from __future__ import annotations
 
-from livegrad.graph.node import Node
-from livegrad.native.calls import object_at, put_word, quotient, remainder, word_at
-from livegrad.native.layout import TUPLE_ITEMS
+from livegrad.native.calls import put_word, quotient, remainder, word_at
 from livegrad.runtime.cpu.pieces.filling import agrees, begin_measuring, is_for_sizes, register
 from livegrad.runtime.cpu.pieces.layout import (
     DIMS,
@@ -49,15 +47,14 @@ from livegrad.runtime.cpu.pieces.layout import (
 )
 from livegrad.runtime.cpu.pieces.listing import (
     DEEPEST,
-    elements,
     let_go,
     list_place,
     new_block,
     put_entry,
     share,
-    value_of,
     view_below,
 )
+from livegrad.runtime.cpu.pieces.rows import elements, input_of, value_of
 
 # Of a walk (pulling.py has the rest): tables by number of gradients so far and of contributions to
 # come; how many interior nodes there are; and per leaf the uses that wait.
@@ -78,7 +75,7 @@ def waiting_uses(walk: int, link: int) -> int:
     return word_at(walk + WALK_WAITING_USES) + WORD * WAITING_WORDS * leaf
 
 
-def use_to_unite(walk: int, card: int, links: int, inputs: int) -> int:
+def use_to_unite(walk: int, card: int, links: int, row: int) -> int:
     """The result of a card that is a use of a weight which may wait, or -1."""
     results = word_at(card + RESULT_TABLE)
     for i in range(word_at(card + RESULTS)):
@@ -87,7 +84,7 @@ def use_to_unite(walk: int, card: int, links: int, inputs: int) -> int:
         if table != 0 and word_at(result + RESULT_FROM) >= 0 and word_at(table + USES_OFF) == 0:
             link = word_at(links + WORD * word_at(result + RESULT_INPUT))
             if link >= word_at(walk + WALK_SIZES) and pays(walk, link, table):
-                if elements(inputs, word_at(result + RESULT_INPUT)) >= LEAST_UNITED:
+                if elements(row, word_at(result + RESULT_INPUT)) >= LEAST_UNITED:
                     return i
     return -1
 
@@ -106,7 +103,7 @@ def pays(walk: int, link: int, table: int) -> bool:
 
 
 def use_is_put_off(
-    desk: int, walk: int, card: int, number: int, links: int, inputs: int, g: int, target: int
+    desk: int, walk: int, card: int, number: int, links: int, row: int, g: int, target: int
 ) -> bool:
     """Has the use that is a result of a card wait, and adds up those that do if they are enough.
 
@@ -120,11 +117,11 @@ def use_is_put_off(
     coming = word_at(walk + WALK_COMING) + WORD * link
     one, other = word_at(table + USES_A), word_at(table + USES_B)
     if count == 0:
-        numel = elements(inputs, word_at(result + RESULT_INPUT))
+        numel = elements(row, word_at(result + RESULT_INPUT))
         if one > 0:
-            rows = elements(inputs, one - 1)
+            rows = elements(row, one - 1)
         else:
-            rows = quotient(numel, elements(inputs, other - 1))
+            rows = quotient(numel, elements(row, other - 1))
         columns = quotient(numel, rows)
         if not has_sums(desk, table, rows, columns):
             put_word(table + USES_ROWS, rows)
@@ -136,7 +133,7 @@ def use_is_put_off(
     left = word_at(coming) - 1
     if (count + 1 == MOST_UNITED or left == 0) and not has_room_for_sums(desk, table):
         return False
-    a, b = row_of(desk, inputs, one, g), row_of(desk, inputs, other, g)
+    a, b = factor_of(desk, row, one, g), factor_of(desk, row, other, g)
     share(desk, a)
     share(desk, b)
     values = waiting + WAITING_VALUES + 2 * WORD * count
@@ -152,32 +149,30 @@ def use_is_put_off(
     return True
 
 
-def row_of(desk: int, inputs: int, number: int, g: int) -> int:
-    """The value of one of the rows: the gradient `g`, or an input."""
+def factor_of(desk: int, row: int, number: int, g: int) -> int:
+    """The value of one of the rows that are multiplied: the gradient `g`, or an input."""
     if number == 0:
         return g
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * (number - 1))
-    return value_of(desk, x)
+    return value_of(desk, input_of(row, number - 1))
 
 
-def has_rows(desk: int, nodes: int, card: int, number: int, inputs: int) -> bool:
+def has_rows(desk: int, nodes: int, card: int, number: int, row: int) -> bool:
     """Whether the rows of a use have values: views are computed by themselves, if they can be."""
     result = word_at(card + RESULT_TABLE) + RESULT * number
     table = word_at(result + RESULT_USES)
-    if row_of(desk, inputs, word_at(table + USES_A), 1) == 0:
-        computes_view(desk, nodes, inputs, word_at(table + USES_A))
-    if row_of(desk, inputs, word_at(table + USES_B), 1) == 0:
-        computes_view(desk, nodes, inputs, word_at(table + USES_B))
-    if row_of(desk, inputs, word_at(table + USES_A), 1) == 0:
+    if factor_of(desk, row, word_at(table + USES_A), 1) == 0:
+        computes_view(desk, nodes, row, word_at(table + USES_A))
+    if factor_of(desk, row, word_at(table + USES_B), 1) == 0:
+        computes_view(desk, nodes, row, word_at(table + USES_B))
+    if factor_of(desk, row, word_at(table + USES_A), 1) == 0:
         return False
-    return row_of(desk, inputs, word_at(table + USES_B), 1) != 0
+    return factor_of(desk, row, word_at(table + USES_B), 1) != 0
 
 
-def computes_view(desk: int, nodes: int, inputs: int, number: int) -> int:
+def computes_view(desk: int, nodes: int, row: int, number: int) -> int:
     """Lists the views that an input is seen through, the innermost first."""
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * (number - 1))
     for depth in range(DEEPEST):
-        place = view_below(desk, x, DEEPEST - 1 - depth)
+        place = view_below(desk, input_of(row, number - 1), DEEPEST - 1 - depth)
         if place >= 0 and list_place(desk, nodes, place) == 0:
             return 0
     return 0
@@ -288,6 +283,6 @@ def add_waiting(desk: int, walk: int, card: int, links: int) -> int:
 
 
 FUNCTIONS = [
-    waiting_uses, use_to_unite, pays, use_is_put_off, row_of, has_rows, computes_view, has_sums,
+    waiting_uses, use_to_unite, pays, use_is_put_off, factor_of, has_rows, computes_view, has_sums,
     has_room_for_sums, card_for_matrix, is_for_matrix, add_uses, add_waiting,
 ]  # fmt: skip

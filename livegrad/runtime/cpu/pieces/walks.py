@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 
 from livegrad.graph.node import Node
-from livegrad.runtime.cpu.pieces.calling import call_with_1, call_with_2
-from livegrad.runtime.cpu.pieces.desk import Native
+from livegrad.runtime.cpu.pieces.calling import call_with_1, call_with_2, call_with_3
+from livegrad.runtime.cpu.pieces.desk import Desk, Native
+from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import WORD
 from livegrad.runtime.cpu.pieces.pulling import (
     GRADS,
@@ -22,7 +23,7 @@ from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 class Walk:
     """A walk, and the memory of its tables: see pulling.py. `targets` is the address of one."""
 
-    def __init__(self, gradient: Node, code: Native) -> None:
+    def __init__(self, gradient: Node, code: Native, desk: Desk) -> None:
         # Whoever recorded one has imported it.
         from livegrad.autograd.pending import recorded_walk
 
@@ -31,10 +32,15 @@ class Walk:
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
         edges = call_with_1(code.count_edges, id(self.interior))
-        known = 2 * total + 1
-        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses
+        computed = call_with_2(code.count_computed, desk.address, id(self.interior)) // WORD
+        known = 2 * (leaves + computed) + 1
         uses = WAITING_WORDS * leaves
-        sizes = (edges, count + 1, count, total, total, total, leaves, 2 * known, uses)
+        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses,
+        # rows, those of what is not pending
+        sizes = (
+            edges, count + 1, count, total, total, total, leaves, 2 * known, uses,
+            count, computed,
+        )  # fmt: skip
         self.memory = array("q", bytes(WALK + WORD * sum(sizes)))
         self.address = at = self.memory.buffer_info()[0]
         at += WALK
@@ -42,13 +48,18 @@ class Walk:
         for size in sizes:
             tables.append(at)
             at += WORD * size
-        links, starts, order, grads, coming, waiting, self.targets, numbers, united = tables
+        links, starts, order, grads, coming, waiting, self.targets, numbers, united, *more = tables
         words = (
             id(self.interior), count, links, starts, order, 0, grads, coming, waiting,
-            self.targets, numbers, known, united,
+            self.targets, numbers, known, united, *more,
         )  # fmt: skip
         self.memory[: len(words)] = array("q", words)
-        call_with_2(code.link_up, self.address, id(recorded.leaves))
+        unknown = 0
+        while unknown >= 0:
+            unknown = call_with_2(code.find_rows, desk.address, self.address)
+            if unknown >= 0:
+                family_of(self.interior[unknown])
+        call_with_3(code.link_up, desk.address, self.address, id(recorded.leaves))
 
     def _table(self, place: int) -> int:
         """Where a table begins in the memory."""
