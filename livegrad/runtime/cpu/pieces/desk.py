@@ -13,6 +13,7 @@ from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
 from livegrad.runtime.cpu.pieces import (
     filling,
+    linking,
     listing,
     matching,
     pulling,
@@ -60,7 +61,7 @@ from livegrad.runtime.cpu.translations import are_stored, can_store, words
 
 FUNCTIONS: Any = [
     *rows.FUNCTIONS, *filling.FUNCTIONS, *matching.FUNCTIONS, *listing.FUNCTIONS,
-    *survey.FUNCTIONS, *uses.FUNCTIONS, *pulling.FUNCTIONS,
+    *survey.FUNCTIONS, *uses.FUNCTIONS, *linking.FUNCTIONS, *pulling.FUNCTIONS,
 ]  # fmt: skip
 KIND = "pieces"  # what they are known as on disk
 
@@ -79,11 +80,10 @@ class Native:
         self.count_uses = found[survey.count_uses]
         self.list_nodes = found[listing.list_nodes]
         self.list_place = found[listing.list_place]
-        self.count_edges = found[pulling.count_edges]
-        self.count_computed = found[pulling.count_computed]
-        self.find_rows = found[pulling.find_rows]
-        self.link_up = found[pulling.link_up]
-        self.find_order = found[pulling.find_order]
+        self.find_rows = found[linking.find_rows]
+        self.put_rows = found[linking.put_rows]
+        self.link_up = found[linking.link_up]
+        self.find_order = found[linking.find_order]
         self.count_saved = found[pulling.count_saved]
         self.list_gradients = found[pulling.list_gradients]
 

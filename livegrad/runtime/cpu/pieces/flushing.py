@@ -234,7 +234,7 @@ class Sight:
         """A block for every node, gradient and sum there may be."""
         most = self.count
         for walk in self.walks.values():
-            most += len(walk.memory)
+            most += walk.blocks
         self.desk.make_blocks(most)
 
     # ---- the list

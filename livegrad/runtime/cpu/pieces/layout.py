@@ -105,7 +105,8 @@ TAPE, TAPE_END = 264, 272  # where the next row goes
 KNOWN = 280  # table: cards that were found on this list; see matching.py
 STAMP = 288  # counts how often registers were computed
 NUMBERED = 296  # table by place: while a walk is linked up, the number of an interior node + 1
-DESK_BYTES = 304
+MISSING_ROWS = 304  # bytes of rows that a walk needs besides those of what is pending
+DESK_BYTES = 312
 
 # A row, and what it tells of an input.
 ROW_NODE, ROW_SPEC, ROW_FAMILY, ROW_ARGS, ROW_PLACE, ROW_COUNT, ROW_INPUTS = range(0, 56, 8)

@@ -1,17 +1,11 @@
 """Lists the pieces of a backward pass, natively: each node's gradient rule, and the sums.
 
-walk     of one recorded pass: interior nodes 0 … m - 1 and leaves m …, by these numbers the
-         gradients so far and how many contributions are still to come; per interior node its
-         links: for each input the number its gradient goes to
-order    interior nodes, each after all that use it: as `autograd.reverse.ordered` has it, so
-         that sums are added up in the same order, to the same bits
+It goes by the tables of a walk: see linking.py.
 """
 
 from __future__ import annotations
 
-from livegrad.graph.node import Node, Spec
-from livegrad.native.calls import int_at, object_at, put_word, quotient, remainder, word_at
-from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.native.calls import fetch, int_at, object_at, put_word, word_at
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.filling import (
     agrees,
@@ -33,12 +27,10 @@ from livegrad.runtime.cpu.pieces.layout import (
     IMAGE_WORDS,
     IMAGES,
     IMAGES_END,
-    INPUT_PLACE,
     LENGTH,
     MADE,
     MASK,
     NEXT,
-    NUMBERED,
     OUT_TABLE,
     PATTERN,
     PLACE,
@@ -52,13 +44,23 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULTS,
     ROW_COUNT,
     ROW_FAMILY,
-    ROW_NODE,
     ROW_PLACE,
-    ROW_SPEC,
     USES,
     WORD,
     WORDS,
     WORDS_END,
+)
+from livegrad.runtime.cpu.pieces.linking import (
+    AHEAD,
+    COMING,
+    GRADS,
+    LEAF_TARGETS,
+    LINKS,
+    NODE_ROWS,
+    ORDER,
+    ORDERED,
+    SIZES,
+    STARTS,
 )
 from livegrad.runtime.cpu.pieces.listing import (
     computes_views,
@@ -82,11 +84,6 @@ from livegrad.runtime.cpu.pieces.matching import (
 from livegrad.runtime.cpu.pieces.rows import (
     elements,
     entry_of,
-    input_of,
-    place_of,
-    put_row,
-    row_at,
-    row_bytes,
     saved_in,
     set_entry,
     value_in,
@@ -97,184 +94,14 @@ from livegrad.runtime.cpu.pieces.uses import add_waiting, has_rows, use_is_put_o
 # Words of a program that adds two vectors, at the most, twice.
 MOST_ADDING = 400
 
-# A walk.
-INTERIOR = 0  # the list of interior nodes (the object's address)
-SIZES = 8  # m
-LINKS = 16  # table: links of all interior nodes, one after the other
-STARTS = 24  # table: where those of each begin
-ORDER, ORDERED = 32, 40  # table, and how many
-GRADS = 48  # table: the gradient so far
-COMING = 56  # table: contributions that are still to come
-WAITING = 64  # table: uses that have not been passed, to find the order
-LEAF_TARGETS = 72  # table: where a leaf's gradient must be, or 0
-NUMBERS, KNOWN = (
-    80,
-    88,
-)  # table: nodes and their numbers, found by address; how many it has room for
-WAITING_USES = 96  # table: per leaf, uses whose gradients are added up together: see uses.py
-NODE_ROWS = 104  # table: the rows of interior nodes
-TAPE_OF_WALK = 112  # where the rows go of those that are not pending
-WALK = 120
-
-NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
-
-
-# ------------------------------------------------------------------------- links between nodes
-
-
-def count_edges(interior: int) -> int:
-    """How many inputs the nodes of a list have."""
-    items, found = word_at(interior + ITEMS), 0
-    for i in range(word_at(interior + SIZE)):
-        node: Node = object_at(items + WORD * i)
-        found += word_at(id(node.inputs) + SIZE)
-    return found
-
-
-def count_computed(desk: int, interior: int) -> int:
-    """How many bytes the rows of those nodes take that are not pending."""
-    items, found = word_at(interior + ITEMS), 0
-    for i in range(word_at(interior + SIZE)):
-        node: Node = object_at(items + WORD * i)
-        if place_of(desk, node) < 0:
-            found += row_bytes(id(node.inputs))
-    return found
-
-
-def find_rows(desk: int, walk: int) -> int:
-    """Finds the rows of interior nodes, and writes those that are missing; -1, or the first node
-    whose family is not known."""
-    interior, rows = word_at(walk + INTERIOR), word_at(walk + NODE_ROWS)
-    items, at = word_at(interior + ITEMS), word_at(walk + TAPE_OF_WALK)
-    for i in range(word_at(walk + SIZES)):
-        node: Node = object_at(items + WORD * i)
-        place = place_of(desk, node)
-        if place >= 0:
-            put_word(rows + WORD * i, row_at(desk, place))
-            set_entry(desk, NUMBERED, place, i + 1)
-        else:
-            spec: Spec = node.spec
-            if spec.family is None:
-                return i
-            put_word(rows + WORD * i, at)
-            at = put_row(desk, node, -1, at)
-    return -1
-
-
-def entry_for(walk: int, node: int) -> int:
-    """Where the number of a node is noted, or is to be: the node's address, then the number."""
-    known = word_at(walk + KNOWN)
-    at = remainder(quotient(node, 16), known)
-    entry = word_at(walk + NUMBERS) + 2 * WORD * at
-    while word_at(entry) != 0 and word_at(entry) != node:
-        at += 1
-        entry += 2 * WORD
-        if at == known:
-            at, entry = 0, word_at(walk + NUMBERS)
-    return entry
-
-
-def note_number(walk: int, node: int, number: int) -> int:
-    """Notes the number of a node that is not pending."""
-    entry = entry_for(walk, node)
-    put_word(entry, node)
-    put_word(entry + WORD, number)
-    return 0
-
-
-def number_all(walk: int, leaves: int) -> int:
-    """Numbers leaves, and interior nodes that are not pending."""
-    count, items = word_at(walk + SIZES), word_at(leaves + ITEMS)
-    for i in range(count):
-        row = word_at(word_at(walk + NODE_ROWS) + WORD * i)
-        if word_at(row + ROW_PLACE) < 0:
-            note_number(walk, word_at(row + ROW_NODE), i)
-    for i in range(word_at(leaves + SIZE)):
-        note_number(walk, word_at(items + WORD * i), count + i)
-    return 0
-
-
-def number_of(desk: int, walk: int, told: int) -> int:
-    """The number of an input that a row tells of, or -1 if no gradient goes there."""
-    place = word_at(told + INPUT_PLACE)
-    if place >= 0 and entry_of(desk, NUMBERED, place) != 0:
-        return entry_of(desk, NUMBERED, place) - 1
-    entry = entry_for(walk, word_at(told))
-    if word_at(entry) != 0:
-        return word_at(entry + WORD)
-    return NOTHING
-
-
-def link_up(desk: int, walk: int, leaves: int) -> int:
-    """Fills in for each input of each interior node the number that its gradient goes to."""
-    count, rows = word_at(walk + SIZES), word_at(walk + NODE_ROWS)
-    number_all(walk, leaves)
-    starts, links = word_at(walk + STARTS), word_at(walk + LINKS)
-    at = 0
-    for i in range(count):
-        put_word(starts + WORD * i, at)
-        row = word_at(rows + WORD * i)
-        spec: Spec = object_at(row + ROW_SPEC)
-        for k in range(word_at(row + ROW_COUNT)):
-            link = number_of(desk, walk, input_of(row, k))
-            if link >= 0 and not flows_to(id(spec.flows), k):
-                link = -2 - link
-            put_word(links + WORD * at, link)
-            at += 1
-    put_word(starts + WORD * count, at)
-    for i in range(count):  # the next walk has numbers of its own
-        place = word_at(word_at(rows + WORD * i) + ROW_PLACE)
-        if place >= 0:
-            set_entry(desk, NUMBERED, place, 0)
-    return 0
-
-
-def flows_to(flows: int, place: int) -> bool:
-    """Whether an input is among those that gradients flow to."""
-    for i in range(word_at(flows + SIZE)):
-        if int_at(word_at(flows + TUPLE_ITEMS + WORD * i)) == place:
-            return True
-    return False
-
-
-def find_order(walk: int) -> int:
-    """Fills in the order, and how many contributions each will get."""
-    count, links, starts = word_at(walk + SIZES), word_at(walk + LINKS), word_at(walk + STARTS)
-    coming, waiting = word_at(walk + COMING), word_at(walk + WAITING)
-    total = word_at(starts + WORD * count)
-    for i in range(total):
-        link = word_at(links + WORD * i)
-        if link >= 0:
-            put_word(coming + WORD * link, word_at(coming + WORD * link) + 1)
-        if link < NOTHING:
-            link = -2 - link
-        if link >= 0:
-            put_word(waiting + WORD * link, word_at(waiting + WORD * link) + 1)
-    order, made, at = word_at(walk + ORDER), 1, 0
-    put_word(order, 0)
-    while at < made:
-        number = word_at(order + WORD * at)
-        first = word_at(starts + WORD * number)
-        for i in range(word_at(starts + WORD * number + WORD) - first):
-            link = word_at(links + WORD * (first + i))
-            if link < NOTHING:
-                link = -2 - link
-            if link >= 0:
-                left = word_at(waiting + WORD * link) - 1
-                put_word(waiting + WORD * link, left)
-                if left == 0 and link < count:
-                    put_word(order + WORD * made, link)
-                    made += 1
-        at += 1
-    put_word(walk + ORDERED, made)
-    return 0
-
 
 def list_gradients(desk: int, nodes: int, walk: int, at: int) -> int:
     """Lists the gradients of the order from `at` on; where Python is needed, or the end."""
     order, count = word_at(walk + ORDER), word_at(walk + ORDERED)
     rows = word_at(walk + NODE_ROWS)
     while at < count:
+        if at + AHEAD < count:
+            fetch(word_at(rows + WORD * word_at(order + WORD * (at + AHEAD))))
         number = word_at(order + WORD * at)
         row = word_at(rows + WORD * number)
         family: Family = object_at(row + ROW_FAMILY)
@@ -569,9 +396,7 @@ def count_saved(desk: int, walk: int, number: int) -> int:
 
 
 FUNCTIONS = [
-    count_edges, count_computed, find_rows, entry_for, note_number, number_all, number_of, link_up,
-    flows_to, find_order, list_gradients, list_gradient, pull, goes_on, use_up_saved, wants,
-    reads_inputs, reads_result, can_add, link_of, put_results, out_bytes, result_bytes,
-    adding_card, is_for_vectors, card_for_vectors, taken, target_of, leaf_target, put_off, add_up,
-    count_saved,
+    list_gradients, list_gradient, pull, goes_on, use_up_saved, wants, reads_inputs, reads_result,
+    can_add, link_of, put_results, out_bytes, result_bytes, adding_card, is_for_vectors,
+    card_for_vectors, taken, target_of, leaf_target, put_off, add_up, count_saved,
 ]  # fmt: skip

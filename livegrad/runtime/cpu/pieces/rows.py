@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Spec
-from livegrad.native.calls import int_at, object_at, put_word, word_at
+from livegrad.native.calls import fetch, int_at, object_at, put_word, word_at
 from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.layout import (
@@ -59,6 +59,8 @@ def place_of(desk: int, x: Node) -> int:
 
 
 NO_ROOM, HAS_UPDATES = -1, -2
+# What nodes refer to is fetched some nodes before.
+AHEAD = 8
 
 
 def read_rows(desk: int, nodes: int, place: int) -> int:
@@ -68,6 +70,9 @@ def read_rows(desk: int, nodes: int, place: int) -> int:
     """
     items, count, at = word_at(nodes + ITEMS), word_at(desk + COUNT), word_at(desk + TAPE)
     while place < count:
+        if place + AHEAD < count:
+            ahead: Node = object_at(items + WORD * (place + AHEAD))
+            fetch(id(ahead.inputs))
         node: Node = object_at(items + WORD * place)
         spec: Spec = node.spec
         if spec.family is None:

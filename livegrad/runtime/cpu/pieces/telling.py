@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
 from livegrad.graph.events import RECORDED, numbers_of_nodes
 from livegrad.graph.node import Node, Site, Spec
+from livegrad.native.calls import fetch_item
 from livegrad.native.hot import hot
 from livegrad.runtime.cpu.pieces.layout import ENTRY, ENTRY_CARD, ENTRY_PLACE, WORD
 from livegrad.runtime.cpu.pieces.making import BY_CARD
@@ -91,9 +92,14 @@ class Listed:
         )
 
 
+_AHEAD = 8  # nodes are fetched some time before they are looked at
+
+
 @hot
 def _note(nodes: list[Node], count: int, sites: list[Site | None], specs: list[Spec]) -> None:
     for place in range(count):
+        if place + _AHEAD < count:
+            fetch_item(nodes, place + _AHEAD)
         node = nodes[place]
         sites.append(node.site)
         specs.append(node.spec)

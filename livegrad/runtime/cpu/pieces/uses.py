@@ -45,6 +45,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
+from livegrad.runtime.cpu.pieces.linking import COMING, GRADS, SIZES, WAITING_USES
 from livegrad.runtime.cpu.pieces.listing import (
     DEEPEST,
     let_go,
@@ -55,10 +56,6 @@ from livegrad.runtime.cpu.pieces.listing import (
     view_below,
 )
 from livegrad.runtime.cpu.pieces.rows import elements, input_of, value_of
-
-# Of a walk (pulling.py has the rest): tables by number of gradients so far and of contributions to
-# come; how many interior nodes there are; and per leaf the uses that wait.
-WALK_SIZES, WALK_GRADS, WALK_COMING, WALK_WAITING_USES = 8, 48, 56, 96
 
 # Uses of a leaf that wait: how many, of which table (see USES_A in layout.py), how many rows and
 # columns the weight has, and two values for each.
@@ -71,8 +68,8 @@ LEAST_UNITED = 4096
 
 def waiting_uses(walk: int, link: int) -> int:
     """Where the uses of a leaf that wait are noted."""
-    leaf = link - word_at(walk + WALK_SIZES)
-    return word_at(walk + WALK_WAITING_USES) + WORD * WAITING_WORDS * leaf
+    leaf = link - word_at(walk + SIZES)
+    return word_at(walk + WAITING_USES) + WORD * WAITING_WORDS * leaf
 
 
 def use_to_unite(walk: int, card: int, links: int, row: int) -> int:
@@ -83,7 +80,7 @@ def use_to_unite(walk: int, card: int, links: int, row: int) -> int:
         table = word_at(result + RESULT_USES)
         if table != 0 and word_at(result + RESULT_FROM) >= 0 and word_at(table + USES_OFF) == 0:
             link = word_at(links + WORD * word_at(result + RESULT_INPUT))
-            if link >= word_at(walk + WALK_SIZES) and pays(walk, link, table):
+            if link >= word_at(walk + SIZES) and pays(walk, link, table):
                 if elements(row, word_at(result + RESULT_INPUT)) >= LEAST_UNITED:
                     return i
     return -1
@@ -94,12 +91,12 @@ def pays(walk: int, link: int, table: int) -> bool:
 
     Once some have, all do.
     """
-    if word_at(word_at(walk + WALK_GRADS) + WORD * link) == 0:
+    if word_at(word_at(walk + GRADS) + WORD * link) == 0:
         return False
     waiting = waiting_uses(walk, link)
     if word_at(waiting + WAITING_COUNT) > 0 or word_at(waiting + WAITING_TABLE) == table:
         return word_at(waiting + WAITING_TABLE) == table
-    return word_at(word_at(walk + WALK_COMING) + WORD * link) >= MOST_UNITED
+    return word_at(word_at(walk + COMING) + WORD * link) >= MOST_UNITED
 
 
 def use_is_put_off(
@@ -114,7 +111,7 @@ def use_is_put_off(
     link = word_at(place)
     waiting = waiting_uses(walk, link)
     count = word_at(waiting + WAITING_COUNT)
-    coming = word_at(walk + WALK_COMING) + WORD * link
+    coming = word_at(walk + COMING) + WORD * link
     one, other = word_at(table + USES_A), word_at(table + USES_B)
     if count == 0:
         numel = elements(row, word_at(result + RESULT_INPUT))
@@ -234,7 +231,7 @@ def add_uses(desk: int, walk: int, link: int, target: int) -> int:
     waiting = waiting_uses(walk, link)
     table, left = word_at(waiting + WAITING_TABLE), word_at(waiting + WAITING_COUNT)
     rows, columns = word_at(waiting + WAITING_ROWS), word_at(waiting + WAITING_COLUMNS)
-    values, grads = waiting + WAITING_VALUES, word_at(walk + WALK_GRADS)
+    values, grads = waiting + WAITING_VALUES, word_at(walk + GRADS)
     put_word(desk + UNITED, word_at(desk + UNITED) + left)
     while left > 0:
         count, slot = MOST_UNITED, 0
@@ -272,7 +269,7 @@ def add_waiting(desk: int, walk: int, card: int, links: int) -> int:
     results, added = word_at(card + RESULT_TABLE), 0
     for i in range(word_at(card + RESULTS)):
         link = word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
-        if link >= word_at(walk + WALK_SIZES):
+        if link >= word_at(walk + SIZES):
             waiting = waiting_uses(walk, link)
             if word_at(waiting + WAITING_COUNT) > 0:
                 if not has_room_for_sums(desk, word_at(waiting + WAITING_TABLE)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 
 from livegrad.graph.node import Node
-from livegrad.runtime.cpu.pieces.calling import call_with_1, call_with_2, call_with_3
+from livegrad.runtime.cpu.pieces.calling import call_with_3
 from livegrad.runtime.cpu.pieces.desk import Desk, Native
 from livegrad.runtime.cpu.pieces.families import family_of
-from livegrad.runtime.cpu.pieces.layout import WORD
-from livegrad.runtime.cpu.pieces.pulling import (
+from livegrad.runtime.cpu.pieces.layout import MISSING_ROWS, WORD
+from livegrad.runtime.cpu.pieces.linking import (
     GRADS,
     LINKS,
     ORDER,
@@ -21,7 +21,10 @@ from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 
 
 class Walk:
-    """A walk, and the memory of its tables: see pulling.py. `targets` is the address of one."""
+    """A walk, and the memory of its tables: see linking.py. `targets` is the address of one.
+
+    It may need so many `blocks` of the arena.
+    """
 
     def __init__(self, gradient: Node, code: Native, desk: Desk) -> None:
         # Whoever recorded one has imported it.
@@ -31,15 +34,19 @@ class Walk:
         self.interior: list[Node] = recorded.interior
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
-        edges = call_with_1(code.count_edges, id(self.interior))
-        computed = call_with_2(code.count_computed, desk.address, id(self.interior)) // WORD
+        self.rows = array("q", bytes(WORD * count))
+        rows = self.rows.buffer_info()[0]
+        edges = call_with_3(code.find_rows, desk.address, id(self.interior), rows)
+        computed = desk[MISSING_ROWS] // WORD
+        # A block for each contribution and each sum, all of which there may be at a time.
+        self.blocks = 2 * edges + total
         known = 2 * (leaves + computed) + 1
         uses = WAITING_WORDS * leaves
         # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses,
-        # rows, those of what is not pending
+        # rows of what is not pending
         sizes = (
             edges, count + 1, count, total, total, total, leaves, 2 * known, uses,
-            count, computed,
+            computed,
         )  # fmt: skip
         self.memory = array("q", bytes(WALK + WORD * sum(sizes)))
         self.address = at = self.memory.buffer_info()[0]
@@ -51,14 +58,14 @@ class Walk:
         links, starts, order, grads, coming, waiting, self.targets, numbers, united, *more = tables
         words = (
             id(self.interior), count, links, starts, order, 0, grads, coming, waiting,
-            self.targets, numbers, known, united, *more,
+            self.targets, numbers, known, united, rows, *more,
         )  # fmt: skip
         self.memory[: len(words)] = array("q", words)
-        unknown = 0
-        while unknown >= 0:
-            unknown = call_with_2(code.find_rows, desk.address, self.address)
-            if unknown >= 0:
-                family_of(self.interior[unknown])
+        number = 0 if computed else count
+        while number < count:
+            number = call_with_3(code.put_rows, desk.address, self.address, number)
+            if number < count:
+                family_of(self.interior[number])
         call_with_3(code.link_up, desk.address, self.address, id(recorded.leaves))
 
     def _table(self, place: int) -> int:
