@@ -29,7 +29,9 @@ from livegrad.graph.record import append
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, STATES, Runtime, lock_gradients, unlock_gradients
 from livegrad.graph.writes import rebind
+from livegrad.native.calls import fetch_items, fetch_slot
 from livegrad.native.hot import hot, hot_slots
+from livegrad.native.layout import is_known, slot_offset
 from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled
 
@@ -75,6 +77,12 @@ def _new_walk() -> Walk:
     return walk
 
 
+# Graphs are larger than the processor's caches, and are walked in breadth: what a node refers to is
+# fetched some nodes before it comes.
+_AHEAD = 6
+_INPUTS = slot_offset(Node, "inputs") if is_known() else 0
+
+
 @hot
 def walk(root: Node, over_values: bool) -> Walk | None:
     """The way of a gradient down from `root`; None if it is not a plain one.
@@ -89,7 +97,11 @@ def walk(root: Node, over_values: bool) -> Walk | None:
     met = {root}
     root.walked = passing
     interior.append(root)
+    place = _AHEAD
     for node in interior:  # grows while it is walked
+        place += 1
+        if place < len(interior):
+            fetch_items(interior[place], _INPUTS)
         spec = node.spec
         if node.grad_to is not True or node.cut is not None:
             return None
@@ -126,6 +138,7 @@ def walk(root: Node, over_values: bool) -> Walk | None:
                     met.add(x)
                 way.append(INTERIOR)
                 interior.append(x)
+                fetch_slot(x, _INPUTS)
     return found
 
 

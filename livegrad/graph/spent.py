@@ -16,9 +16,9 @@ from livegrad.graph.handle import LEAF
 from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.reading import spared
 from livegrad.graph.state import LOCAL
-from livegrad.native.calls import half_at, untrack
+from livegrad.native.calls import fetch_item, fetch_slot, half_at, untrack
 from livegrad.native.hot import hot, hot_slots
-from livegrad.native.layout import REFERENCES, is_known
+from livegrad.native.layout import REFERENCES, is_known, slot_offset
 
 # More living spent nodes than this, and the oldest graphs are cut although nothing was overwritten.
 MOST_SPENT_NODES = 200_000
@@ -37,6 +37,11 @@ def _nobody() -> Node:
     node.meta = None  # type: ignore[assignment]
     return node
 
+
+# What nodes refer to that are let go is fetched some nodes before.
+_AHEAD = 8
+_INPUTS = slot_offset(Node, "inputs") if is_known() else 0
+_INDEX = slot_offset(Node, "index") if is_known() else 0
 
 # Stands on the list of a graph where a node was that is gone.
 GONE = _nobody()
@@ -193,7 +198,14 @@ def _survivors(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> li
     takes less than cutting them. So are inputs of what is to be cut in any case.
     """
     left = []
-    for place in range(len(nodes)):
+    count = len(nodes)
+    for place in range(count):
+        if place + 2 * _AHEAD < count:
+            fetch_item(nodes, place + 2 * _AHEAD)
+            ahead = nodes[place + _AHEAD]
+            fetch_slot(ahead, _INPUTS)
+            fetch_slot(ahead, _INDEX)
+            ahead = GONE
         node = nodes[place]
         # One reference is the list's, one ours.
         if COUNTS_ARE_KNOWN and half_at(id(node) + REFERENCES) == 2:

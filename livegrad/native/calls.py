@@ -88,6 +88,22 @@ def bits_of(number: float) -> int:
     return word
 
 
+def fetch(address: int) -> None:
+    """Has the processor fetch memory that is read soon; as Python, nothing is done."""
+
+
+def fetch_item(things: list[Any], place: int) -> None:
+    """The same for an object on a list, without a look at it; there is one at this place."""
+
+
+def fetch_slot(x: Any, offset: int) -> None:
+    """The same for the object in a slot of `x`."""
+
+
+def fetch_items(x: Any, offset: int) -> None:
+    """The same for the objects of the tuple in a slot of `x`."""
+
+
 def untrack(x: Any) -> None:
     """Tells Python's garbage collector that `x` is part of no cycle; as Python, nothing is told."""
 

@@ -15,6 +15,10 @@ from livegrad.native.calls import (
     call_native_freely,
     double_at,
     double_bits,
+    fetch,
+    fetch_item,
+    fetch_items,
+    fetch_slot,
     half_at,
     int_at,
     object_at,
@@ -241,6 +245,34 @@ class Invocations(Expressions):
         self.emit(f"store float {single}, ptr {address}")
         return self.object("@obj.none")
 
+    def call_fetch(self, node: ast.Call) -> Value:
+        self._fetch(self._pointer(node.args[0]))
+        return self.object("@obj.none")
+
+    def _fetch(self, pointer: str) -> None:
+        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
+    def call_fetch_item(self, node: ast.Call) -> Value:
+        things, place = self.boxed(self.value(node.args[0])), self.value(node.args[1])
+        self.emit(f"call void @fetch.item(ptr {things.text}, i64 {self.word(place)})")
+        return self.object("@obj.none")
+
+    def call_fetch_slot(self, node: ast.Call) -> Value:
+        self._fetch(self._in_slot(node))
+        return self.object("@obj.none")
+
+    def call_fetch_items(self, node: ast.Call) -> Value:
+        self.emit(f"call void @fetch.items(ptr {self._in_slot(node)})")
+        return self.object("@obj.none")
+
+    def _in_slot(self, node: ast.Call) -> str:
+        """The address in a slot of an object, which may be null."""
+        x, offset = self.boxed(self.value(node.args[0])), self.word(self.value(node.args[1]))
+        place, r = self.fresh(), self.fresh()
+        self.emit(f"{place} = getelementptr i8, ptr {x.text}, i64 {offset}")
+        self.emit(f"{r} = load ptr, ptr {place}")
+        return r
+
     def call_untrack(self, node: ast.Call) -> Value:
         self.capi("PyObject_GC_UnTrack", f"ptr {self.boxed(self.value(node.args[0])).text}")
         return self.object("@obj.none")
@@ -321,6 +353,10 @@ _SPECIAL: dict[Any, tuple[int, Special]] = {
     put_half: (2, Invocations.call_put_half),
     put_single: (2, Invocations.call_put_single),
     int_at: (1, Invocations.call_int_at),
+    fetch: (1, Invocations.call_fetch),
+    fetch_item: (2, Invocations.call_fetch_item),
+    fetch_slot: (2, Invocations.call_fetch_slot),
+    fetch_items: (2, Invocations.call_fetch_items),
     untrack: (1, Invocations.call_untrack),
     quotient: (2, Invocations.call_quotient),
     remainder: (2, Invocations.call_remainder),

@@ -94,6 +94,58 @@ define internal ptr @there(ptr %x, i64 %i) alwaysinline {
   ret ptr %one
 }
 
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+
+; An object may begin in one line of the processor's cache and end in the next.
+define internal void @fetch.object(ptr %x) alwaysinline {
+  %end = getelementptr i8, ptr %x, i64 64
+  call void @llvm.prefetch.p0(ptr %x, i32 0, i32 3, i32 1)
+  call void @llvm.prefetch.p0(ptr %end, i32 0, i32 3, i32 1)
+  ret void
+}
+
+define internal void @fetch.item(ptr %x, i64 %i) {
+  %type = call ptr @type(ptr %x)
+  %list = load ptr, ptr @obj.list, !invariant.load !0
+  %is.list = icmp eq ptr %type, %list
+  br i1 %is.list, label %known, label %done
+known:
+  %items.p = getelementptr i8, ptr %x, i64 $ITEMS
+  %items = load ptr, ptr %items.p
+  %one.p = getelementptr ptr, ptr %items, i64 %i
+  %one = load ptr, ptr %one.p
+  call void @fetch.object(ptr %one)
+  ret void
+done:
+  ret void
+}
+
+define internal void @fetch.items(ptr %x) {
+  %null = icmp eq ptr %x, null
+  br i1 %null, label %done, label %look
+look:
+  %type = call ptr @type(ptr %x)
+  %tuple = load ptr, ptr @obj.tuple, !invariant.load !0
+  %is.tuple = icmp eq ptr %type, %tuple
+  br i1 %is.tuple, label %known, label %done
+known:
+  %size = call i64 @size(ptr %x)
+  %items = getelementptr i8, ptr %x, i64 $TUPLE_ITEMS
+  br label %head
+head:
+  %i = phi i64 [ 0, %known ], [ %i.next, %body ]
+  %more = icmp slt i64 %i, %size
+  br i1 %more, label %body, label %done
+body:
+  %one.p = getelementptr ptr, ptr %items, i64 %i
+  %one = load ptr, ptr %one.p
+  call void @fetch.object(ptr %one)
+  %i.next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+
 define internal i64 @len(ptr %x) {
   %known = call i1 @is_sequence(ptr %x)
   br i1 %known, label %quick, label %ask

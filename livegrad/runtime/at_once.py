@@ -21,7 +21,7 @@ from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.dtypes import DType
 from livegrad.graph.events import RECORDED
-from livegrad.graph.handle import Handle, is_current, leaf_node, node_of, shares_with
+from livegrad.graph.handle import Handle, Share, is_current, leaf_node, node_of, shares_with
 from livegrad.graph.node import Node
 from livegrad.graph.record import forget_from
 from livegrad.graph.state import LOCAL, STATES
@@ -31,6 +31,7 @@ from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate, allocate_zeros
 from livegrad.runtime.running import ARGUMENT
+from livegrad.runtime.through import forget_views, is_writable_part, keys_of, pending_views
 from livegrad.runtime.values import LARGEST, bits_at
 
 Array = np.ndarray[Any, Any]
@@ -55,43 +56,85 @@ _STORAGE: dict[DType, Any] = {
 
 def write_at_once(x: Any, key: Any, value: Any) -> bool:
     """`x[key] = value`, if that is possible at once, with a number or a tensor."""
-    node, share = x._node, x._share
-    if node.grad_to is not None or node.spent:
+    share = x._share
+    is_part = share is not None and bool(share.path)
+    if is_part and not is_writable_part(x, share):
+        return False
+    if share is not None and not is_current(share):
+        return False
+    node = share.cell._node if is_part else x._node
+    if node.grad_to is not None or node.spent or node.meta.strides is not None:
         return False
     plain = _is_plain(key)
     if not plain:
         key = _known_places(x, key, value)
         if key is None:
             return False
-    if share is not None and (share.path or not is_current(share)):
+    dtype = node.meta.dtype
+    storage = _STORAGE.get(dtype)
+    if storage is None or node.meta.device is not CPU or not _may_be_now():
         return False
-    meta = node.meta
-    storage = _STORAGE.get(meta.dtype)
-    if storage is None or meta.strides is not None or meta.device is not CPU or not _may_be_now():
+    node = None  # what others refer to is not written
+    part = _part(x, share, storage) if is_part else _whole(x, share, storage)
+    if part is None:
         return False
-    buffer = node.buffer
-    if buffer is None:
-        buffer = _made(x, node, storage)
-        if buffer is None:
-            return False
-    else:
-        # The tensor's, that of the cell which it shares with views, ours, and the argument's.
-        others = _refs(node) - 2 - (share is not None) - ARGUMENT
-        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
-        if not may_overwrite(others, buffer, others_of_buffer):
-            return False
-    if type(value) not in _EXACT[meta.dtype.category]:
-        value = _known(value, meta.dtype, storage, plain)
+    if type(value) not in _EXACT[dtype.category]:
+        value = _known(value, dtype, storage, plain)
         if value is None:
             return False
     elif type(value) is float and not -LARGEST <= value <= LARGEST:
         return False
     try:
-        _array(meta.shape, storage, buffer.memory[1])[key] = value
+        part[key] = value
     except (IndexError, ValueError, OverflowError):
         return False  # nothing is changed, and recording it says what is wrong
     _count(x)
     return True
+
+
+def _whole(x: Any, share: Share | None, storage: Any) -> Array | None:
+    """The memory of a tensor that nobody else sees."""
+    node = x._node
+    buffer = node.buffer
+    if buffer is None:
+        buffer = _made(x, node, storage)
+        if buffer is None:
+            return None
+    else:
+        # The tensor's, that of the cell which it shares with views, ours, and the argument's.
+        others = _refs(node) - 2 - (share is not None) - ARGUMENT
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
+        if not may_overwrite(others, buffer, others_of_buffer):
+            return None
+    whole: Array = _array(node.meta.shape, storage, buffer.memory[1])
+    return whole
+
+
+def _part(x: Any, share: Share, storage: Any) -> Array | None:
+    """The memory that a view shows, if nobody but the whole of it sees that besides."""
+    cell, path = share.cell, share.path
+    base, keys, views = cell.base(), keys_of(path), pending_views(x, len(path))
+    if base is None or keys is None or views < 0:
+        return None
+    node = cell._node
+    own = base._share
+    if own is None or own.cell is not cell or own.apart is not None or base._node is not node:
+        return None
+    buffer = node.buffer
+    # The whole's, the cell's, perhaps that of the innermost view, ours, and the argument's.
+    others = _refs(node) - 3 - (views > 0) - ARGUMENT
+    if buffer is None:
+        buffer = _made(base, node, storage)
+        if buffer is None:
+            return None
+    else:
+        others_of_buffer = _refs(buffer) - 2 - ARGUMENT
+        if not may_overwrite(others, buffer, others_of_buffer):
+            return None
+    part: Array = _array(node.meta.shape, storage, buffer.memory[1])
+    for key in keys:
+        part = part[key]
+    return part
 
 
 # Numbers that a dtype holds as NumPy converts them, by its category; floats up to float32's.
@@ -185,10 +228,13 @@ def _count(x: Any) -> None:
     share = x._share
     if share is None:
         x._writes += 1
-    else:
-        share.cell.version += 1
-        share.seen = share.cell.version
-        share.wrote()
+        return
+    share.cell.version += 1
+    if share.path:  # the view is to look again
+        forget_views(pending_views(x, len(share.path)))
+        share = share.cell.base()._share
+    share.seen = share.cell.version
+    share.wrote()
 
 
 # ------------------------------------------------------------------------------------- reading

@@ -146,7 +146,10 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             count = _before_updates(state.nodes)
             if not count:
                 return None
-            sight, seen = _look(state, roots, count)
+            try:
+                sight, seen = _look(state, roots, count)
+            except pieces.Mixed:
+                return None
             if seen.cost and Policy.seeks:
                 _seek(seen, state, roots)
             if (seen.planned or _serves_sizes(state, roots, count)) and not Policy.pieces:
@@ -337,16 +340,12 @@ def _is_update(node: Node) -> bool:
 
 @hot
 def _before_updates(nodes: list[Node]) -> int:
-    """How many nodes come before updates; 0 if others come after those."""
-    count = found = 0
-    for node in nodes:
-        if _is_update(node):
-            found += 1
-        elif found:
-            return 0
-        else:
-            count += 1
-    return count
+    """How many nodes come before the updates at the end; others than those are met when all nodes
+    are looked at."""
+    end = len(nodes)
+    while end > 0 and _is_update(nodes[end - 1]):
+        end -= 1
+    return end
 
 
 @hot

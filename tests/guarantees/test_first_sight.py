@@ -462,3 +462,40 @@ def test_recurrent_layers_of_new_lengths_plan_and_compile_nothing(kind, packed, 
     assert rise["plan_misses"] == rise["kernels_made"] == rise["pieces_made"] == 0
     assert rise["host_steps"] == 0
     assert rise["listed"] >= 20
+
+
+def test_sizes_that_take_turns_are_computed_once_for_a_list(by_pieces):
+    from livegrad.runtime.cpu.pieces.desk import DESK
+    from livegrad.runtime.cpu.pieces.layout import STAMP
+
+    small, large = lg.ones(1, 3), lg.ones(1, 5)
+    narrow, wide = lg.ones(3, 3), lg.ones(5, 5)
+
+    def step(times):
+        x, y = small, large
+        for _ in range(times):
+            x, y = x @ narrow * 0.25, y @ wide * 0.125
+        return (x.sum() + y.sum()).item()
+
+    step(3)
+    before = DESK[STAMP]
+    step(40)
+    few = DESK[STAMP] - before
+    assert few <= 8  # of 160 nodes, of two sizes each kind
+
+
+def test_cards_are_found_again_through_views_only_if_these_are_the_same(by_pieces):
+    rng = np.random.default_rng(0)
+    given = rng.standard_normal((4, 6)).astype("f")
+
+    def values(xp, x):
+        parts = []
+        for k in range(3):
+            view, other = x[:, k : k + 3], x.reshape(3, 8)[:, k : k + 3]
+            parts += [(view * 2).sum(), (other[:, 0] * 2).sum(), (x[:, k] * 2).sum()]
+            whole = view + 0
+            parts += [(whole * 2).sum(), (whole.reshape(-1) * 2).sum()]
+        return parts
+
+    found = [part.item() for part in values(lg, lg.tensor(given))]
+    np.testing.assert_allclose(found, [float(x) for x in values(np, given)], rtol=1e-5)

@@ -11,7 +11,16 @@ from livegrad.native.collector import lasting
 from livegrad.native.layout import is_known
 from livegrad.native.subset import Untranslatable
 from livegrad.runtime.cpu.background import Making, is_possible
-from livegrad.runtime.cpu.pieces import filling, listing, pulling, survey, uses
+from livegrad.runtime.cpu.pieces import (
+    filling,
+    linking,
+    listing,
+    matching,
+    pulling,
+    rows,
+    survey,
+    uses,
+)
 from livegrad.runtime.cpu.pieces.layout import (
     ADD,
     ADDS,
@@ -28,13 +37,18 @@ from livegrad.runtime.cpu.pieces.layout import (
     IMAGES,
     IMAGES_END,
     KEPT,
+    KNOWN,
     MADE,
     MEASURED,
     MOST_CLASSES,
+    NUMBERED,
+    ROWS,
     SCALARS,
     SCALARS_END,
     STRUCTURE,
     STRUCTURE_END,
+    TAPE,
+    TAPE_END,
     TARGETS,
     USES,
     VALUES,
@@ -42,10 +56,12 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
+from livegrad.runtime.cpu.pieces.matching import KNOWN_CARDS, KNOWN_WORDS
 from livegrad.runtime.cpu.translations import are_stored, can_store, words
 
 FUNCTIONS: Any = [
-    *filling.FUNCTIONS, *listing.FUNCTIONS, *survey.FUNCTIONS, *uses.FUNCTIONS, *pulling.FUNCTIONS,
+    *rows.FUNCTIONS, *filling.FUNCTIONS, *matching.FUNCTIONS, *listing.FUNCTIONS,
+    *survey.FUNCTIONS, *uses.FUNCTIONS, *linking.FUNCTIONS, *pulling.FUNCTIONS,
 ]  # fmt: skip
 KIND = "pieces"  # what they are known as on disk
 
@@ -57,15 +73,17 @@ class Native:
         found = words(FUNCTIONS, KIND)
         self.is_for_sizes = found[filling.is_for_sizes]
         self.begin = found[survey.begin]
+        self.read_rows = found[rows.read_rows]
         self.mark_kept = found[survey.mark_kept]
         self.keep_for_backward = found[survey.keep_for_backward]
         self.write_structure = found[survey.write_structure]
         self.count_uses = found[survey.count_uses]
         self.list_nodes = found[listing.list_nodes]
         self.list_place = found[listing.list_place]
-        self.count_edges = found[pulling.count_edges]
-        self.link_up = found[pulling.link_up]
-        self.find_order = found[pulling.find_order]
+        self.find_rows = found[linking.find_rows]
+        self.put_rows = found[linking.put_rows]
+        self.link_up = found[linking.link_up]
+        self.find_order = found[linking.find_order]
         self.count_saved = found[pulling.count_saved]
         self.list_gradients = found[pulling.list_gradients]
 
@@ -105,7 +123,7 @@ _SOURCE = "from livegrad.runtime.cpu.pieces.desk import native; native(waits=Tru
 
 
 # Tables with an entry per pending node.
-_BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT)
+_BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT, ROWS, NUMBERED)
 # Lists, with the place on the desk where the end of each is told.
 _LISTS = (
     (ENTRIES, ENTRIES_END), (WORDS, WORDS_END), (SCALARS, SCALARS_END), (IMAGES, IMAGES_END),
@@ -134,6 +152,9 @@ class Desk:
         self.entries = 0
         self.lengthen_list()
         self._put_table(FREE, MOST_CLASSES)
+        self._put_table(KNOWN, KNOWN_CARDS * KNOWN_WORDS)
+        self.tape = 0
+        self.lengthen_tape()
         self._put_table(BLOCKS, BLOCK)
         self.room_for_piece = 0
         self.fit(64)
@@ -156,6 +177,17 @@ class Desk:
                 self._put_table(table, self.room)
             self._put_table(STRUCTURE, 8 * self.room)
             self[STRUCTURE_END] = self[STRUCTURE] + WORD * 8 * self.room
+
+    def lengthen_tape(self) -> None:
+        """Makes room for more rows, none of which is written yet."""
+        self.tape = 2 * self.tape or 4096
+        self._put_table(TAPE, self.tape)
+        self._tape_begins = self[TAPE]
+        self[TAPE_END] = self._tape_begins + WORD * self.tape
+
+    def rewind_tape(self) -> None:
+        """Starts with the first row anew."""
+        self[TAPE] = self._tape_begins
 
     def make_blocks(self, most: int) -> None:
         """Makes room for so many blocks of the arena."""

@@ -8,7 +8,7 @@ from typing import Any
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, WORD
+from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, UPDATE, WORD
 
 
 @hot_slots
@@ -45,15 +45,6 @@ _MOST = 1 << 14
 
 
 @hot
-def know_families(nodes: list[Node], count: int) -> None:
-    """Fills in the families of the first nodes of a list: programs of new sizes have new specs."""
-    for place in range(count):
-        node = nodes[place]
-        if node.spec.family is None:
-            node.spec.family = _family(node)
-
-
-@hot
 def family_of(node: Node) -> Family:
     """The family of a node; its spec remembers it."""
     spec = node.spec
@@ -79,6 +70,8 @@ def _new_family(key: tuple[Any, ...]) -> Family:
     if len(_known) >= _MOST:
         _known.clear()
     found = _known[key] = Family(key)
+    if key[0].written:  # not a question about gradients, which nobody reads
+        found.role = UPDATE
     return found
 
 

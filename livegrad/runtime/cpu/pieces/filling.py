@@ -13,6 +13,7 @@ from livegrad.native.calls import (
     put_word,
     quotient,
     ratio_bits,
+    remainder,
     word_at,
 )
 from livegrad.native.layout import SIZE, TUPLE_ITEMS
@@ -25,6 +26,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     DOUBLE,
     EQUAL,
     FILLED,
+    FILLING,
     FILLS,
     FILLS_COUNT,
     GENERATION,
@@ -38,6 +40,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     LESS,
     MEASURED,
     MINUS,
+    MOST_SETS,
     NOT,
     NUMBER,
     PATCHES_WORD,
@@ -50,9 +53,14 @@ from livegrad.runtime.cpu.pieces.layout import (
     RATIO,
     REGISTERS,
     REMAINDER,
+    SET_BYTES,
+    SET_HEAD,
+    SETS,
     SIZES,
+    STAMP,
     STEPS_WORD,
     TIMES,
+    TURN,
     WORD,
 )
 
@@ -106,20 +114,38 @@ def begin_measuring(desk: int) -> int:
 
 def is_for_sizes(desk: int, card: int) -> bool:
     """Whether a card holds for the sizes on the desk; then its registers are theirs."""
-    sizes, registers = word_at(desk + MEASURED) + WORD, word_at(card + REGISTERS)
-    count = word_at(card + SIZES)
-    if word_at(card + FILLED) == word_at(desk + GENERATION) and same(sizes, registers, count):
+    if is_filled(desk, card, word_at(card + REGISTERS)):
         return True
+    first = word_at(card + SETS) + SET_HEAD
+    for i in range(MOST_SETS):
+        registers = first + word_at(card + SET_BYTES) * i
+        if is_filled(desk, card, registers):
+            put_word(card + REGISTERS, registers)
+            return True
+    sizes, count = word_at(desk + MEASURED) + WORD, word_at(card + SIZES)
     if not is_proven(card, sizes, count):
         return False
+    turn = word_at(card + TURN)
+    registers = first + word_at(card + SET_BYTES) * turn
+    put_word(card + TURN, remainder(turn + 1, MOST_SETS))
     for i in range(count):
         put_word(registers + WORD * i, word_at(sizes + WORD * i))
-    put_word(card + PROGRAM, 0)
+    put_word(registers + PROGRAM, 0)
+    put_word(registers + FILLED, -1)
     if not computes(word_at(card + CODE), word_at(card + CODE_END), registers, count):
-        put_word(card + FILLED, -1)
         return False
-    put_word(card + FILLED, word_at(desk + GENERATION))
+    put_word(desk + STAMP, word_at(desk + STAMP) + 1)
+    put_word(registers + FILLED, word_at(desk + GENERATION))
+    put_word(registers + FILLING, word_at(desk + STAMP))
+    put_word(card + REGISTERS, registers)
     return True
+
+
+def is_filled(desk: int, card: int, registers: int) -> bool:
+    """Whether a set of registers of a card was computed on this list, for the sizes on the desk."""
+    if word_at(registers + FILLED) != word_at(desk + GENERATION):
+        return False
+    return same(word_at(desk + MEASURED) + WORD, registers, word_at(card + SIZES))
 
 
 def same(a: int, b: int, count: int) -> bool:
@@ -208,14 +234,14 @@ def floor(x: int, y: int) -> int:
 
 def has_room_for_program(desk: int, card: int) -> bool:
     """Whether the program of a card is made already, or there is room for it."""
-    if word_at(card + PROGRAM) != 0:
+    if word_at(word_at(card + REGISTERS) + PROGRAM) != 0:
         return True
     return word_at(desk + IMAGES) + WORD * word_at(card + IMAGE_WORDS) <= word_at(desk + IMAGES_END)
 
 
 def program_of(desk: int, card: int) -> int:
     """The program of a card, for the sizes that its registers are for."""
-    known = word_at(card + PROGRAM)
+    known = word_at(word_at(card + REGISTERS) + PROGRAM)
     if known != 0:
         return known
     program, image, count = (
@@ -233,7 +259,7 @@ def program_of(desk: int, card: int) -> int:
     link(program, PATCHES_WORD)
     link(program, STEPS_WORD)
     put_word(desk + IMAGES, program + WORD * count)
-    put_word(card + PROGRAM, program)
+    put_word(registers + PROGRAM, program)
     return program
 
 
@@ -250,6 +276,6 @@ def register(card: int, number: int) -> int:
 
 
 FUNCTIONS = [
-    measure, agrees, begin_measuring, is_for_sizes, same, is_proven, computes, computed, compared,
-    floor, has_room_for_program, program_of, link, register,
+    measure, agrees, begin_measuring, is_for_sizes, is_filled, same, is_proven, computes, computed,
+    compared, floor, has_room_for_program, program_of, link, register,
 ]  # fmt: skip

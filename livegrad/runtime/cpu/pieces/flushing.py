@@ -29,12 +29,11 @@ from livegrad.runtime.cpu.looking import are_finite as are_finite
 from livegrad.runtime.cpu.pieces.calling import (
     call_freely_with_5,
     call_with_1,
-    call_with_2,
     call_with_3,
     call_with_4,
 )
 from livegrad.runtime.cpu.pieces.desk import DESK, Native, native
-from livegrad.runtime.cpu.pieces.families import family_of, know_families
+from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
     COMPUTED,
@@ -55,6 +54,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     TOP,
     UNFIT,
     UNITED,
+    UPDATE,
     VALUES,
     VIEW,
     WORD,
@@ -73,6 +73,7 @@ from livegrad.runtime.cpu.pieces.making import (
 )
 from livegrad.runtime.cpu.pieces.moulds import Unfit
 from livegrad.runtime.cpu.pieces.questions import Views
+from livegrad.runtime.cpu.pieces.rows import HAS_UPDATES, NO_ROOM
 from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.cpu.pieces.walks import Walk
 from livegrad.runtime.cpu.segments import ARENA as SCRATCH
@@ -86,6 +87,10 @@ _BUSY = -1
 
 class Missing(Exception):
     """A value that is needed is neither computed nor pending in this thread."""
+
+
+class Mixed(Exception):
+    """An update comes before other nodes."""
 
 
 class Learnt(Exception):
@@ -107,7 +112,22 @@ class Sight:
         self.has_run = False
         self.desk.make_room(count)
         call_with_3(code.begin, self.desk.address, base, count)
+        self._read_rows()
         self.claims = call_with_3(code.mark_kept, self.desk.address, id(nodes), id(handles))
+
+    def _read_rows(self) -> None:
+        """Reads what is pending; programs of new sizes have new specs, without families."""
+        place = 0
+        self.desk.rewind_tape()
+        while place < self.count:
+            place = self._native(self.code.read_rows, place)
+            if place == HAS_UPDATES:
+                raise Mixed
+            if place == NO_ROOM:
+                self.desk.lengthen_tape()
+                place = 0
+            elif place < self.count:
+                family_of(self.nodes[place])
 
     def keep(self, roots: Sequence[Node]) -> None:
         """Keeps what is asked for besides, and what a later backward will need."""
@@ -123,7 +143,7 @@ class Sight:
 
     def structure(self) -> bytes:
         """What tells this structure from others, as long as its specs live."""
-        length = call_with_2(self.code.write_structure, self.desk.address, id(self.nodes))
+        length = call_with_1(self.code.write_structure, self.desk.address)
         return self.desk.tables[STRUCTURE][: length // WORD].tobytes()
 
     def gradients_over_values(self) -> list[tuple[Node, int]]:
@@ -144,7 +164,7 @@ class Sight:
         if family.saved < 0:
             find_saved(node)
         role = family.role if family.role >= 0 else find_role(node)
-        if role == UNFIT:
+        if role in (UNFIT, UPDATE):
             raise Unfit(f"{node.op.name} is not run by itself")
         return role
 
@@ -196,7 +216,7 @@ class Sight:
 
     def _count_saved(self, gradient: Node) -> None:
         """Counts the reads by the gradient rules of a recorded backward pass."""
-        walk = self.walks[gradient] = Walk(gradient, self.code)
+        walk = self.walks[gradient] = Walk(gradient, self.code, self.desk)
         number, count = 0, len(walk.interior)
         while number < count:
             number = call_with_3(self.code.count_saved, self.desk.address, walk.address, number)
@@ -211,7 +231,7 @@ class Sight:
         """A block for every node, gradient and sum there may be."""
         most = self.count
         for walk in self.walks.values():
-            most += len(walk.memory)
+            most += walk.blocks
         self.desk.make_blocks(most)
 
     # ---- the list
@@ -421,7 +441,6 @@ def look(
     """What is pending, looked at, if it can be run piece by piece."""
     code = native()
     assert code is not None, "ask is_ready() first"
-    know_families(nodes, count)
     sight = Sight(nodes, handles, base, count, code)
     sight.keep(roots)
     return sight

@@ -4,6 +4,7 @@
              program, which knows no sizes
     desk     of a flush: where the values of pending nodes are, free memory, and how far the list is
     entry    program │ address of its words │ address of its numbers │ words to move │ place │ card
+    row      of a node: what is asked of it again and again; see rows.py
     words    scratch │ addresses of what is read │ of what is written │ integers
     copy     an entry without a program: from the first word to the second, as many bytes as it has
              for the address of numbers
@@ -33,14 +34,20 @@ MASK = 80  # of a gradient, per input: whether its gradient is wanted
 # Sizes: 0, 1, or 2 + the number of a size, for each dim of what is looked at, in order.
 PATTERN, DIMS, SIZES = 88, 96, 104  # table, its length, how many numbers there are
 PROVEN, PROVEN_COUNT = 112, 120  # sizes for which alone it is known to hold; -1: for all
-REGISTERS = 128  # table: sizes, then what the code computes
+REGISTERS = 128  # table: sizes, then what the code computes; of one of the sets, the latest used
 CODE, CODE_END = 136, 144
 IMAGE, IMAGE_WORDS = 152, 160  # the words of the program; without any, a result is what is read
 FILLS, FILLS_COUNT = 168, 176  # table: a word of the image, the register that goes there
 SCRATCH, THREAD_SCRATCH = 184, 192  # registers with bytes for the program, and for each thread
-FILLED = 200  # the list for which the registers were computed, or -1,
-PROGRAM = 208  # and the program that was made for it, or 0
-CARD = 216
+SETS, SET_BYTES = 200, 208  # table of sets of registers, for several sizes that take turns
+TURN = 216  # the set that is filled next
+CARD = 224
+
+# Before the registers of a set: the list for which they were computed, or -1; which time that was;
+# and the program that was made for them, or 0.
+FILLED, FILLING, PROGRAM = -24, -16, -8
+SET_HEAD = 24
+MOST_SETS = 4
 
 UNREAD = -1
 ANY_SIZES = -1
@@ -93,7 +100,17 @@ IMAGES, IMAGES_END = 216, 224  # where the next program goes
 GENERATION = 232  # the number of the list
 MEASURED = 240  # table: the sizes that a card is tried with
 UNITED = 248  # uses of weights whose gradients were added up several at a time
-DESK_BYTES = 256
+ROWS = 256  # table by place: the row
+TAPE, TAPE_END = 264, 272  # where the next row goes
+KNOWN = 280  # table: cards that were found on this list; see matching.py
+STAMP = 288  # counts how often registers were computed
+NUMBERED = 296  # table by place: while a walk is linked up, the number of an interior node + 1
+MISSING_ROWS = 304  # bytes of rows that a walk needs besides those of what is pending
+DESK_BYTES = 312
+
+# A row, and what it tells of an input.
+ROW_NODE, ROW_SPEC, ROW_FAMILY, ROW_ARGS, ROW_PLACE, ROW_COUNT, ROW_INPUTS = range(0, 56, 8)
+INPUT, INPUT_PLACE = 16, 8
 
 BLOCK = 32
 BLOCK_OFFSET, BLOCK_CLASS, BLOCK_NEXT, BLOCK_USERS = 0, 8, 16, 24
@@ -117,6 +134,6 @@ INSTRUCTION = 24
 ) = range(14)  # fmt: skip
 
 # What a family is to the list.
-COMPUTED, VIEW, ALIAS, GRADIENT, GRADIENT_OF, WRITES, UNFIT = range(7)
+COMPUTED, VIEW, ALIAS, GRADIENT, GRADIENT_OF, WRITES, UNFIT, UPDATE = range(8)
 # Elements of what a part is written of: of more than this, plans write in place.
 MOST_COPIED = 1 << 14

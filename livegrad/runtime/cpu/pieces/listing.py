@@ -6,23 +6,14 @@ entries; see layout.py. They go on until something has to be done in Python, and
 
 from __future__ import annotations
 
-from livegrad.graph.meta import Meta
-from livegrad.graph.node import Node, Spec
+from livegrad.graph.node import Node
 from livegrad.native.calls import int_at, object_at, put_word, quotient, word_at
-from livegrad.native.layout import FLOAT_VALUE, ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.native.layout import FLOAT_VALUE, SIZE, TUPLE_ITEMS
 from livegrad.runtime.cpu.pieces.families import Family
-from livegrad.runtime.cpu.pieces.filling import (
-    begin_measuring,
-    has_room_for_program,
-    is_for_sizes,
-    measure,
-    program_of,
-    register,
-)
+from livegrad.runtime.cpu.pieces.filling import has_room_for_program, program_of, register
 from livegrad.runtime.cpu.pieces.layout import (
     ALIAS,
     ARENA,
-    BASE,
     BLOCK,
     BLOCK_CLASS,
     BLOCK_NEXT,
@@ -47,6 +38,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     GENERATION,
     GRADIENT_OF,
     IMAGE_WORDS,
+    INPUT_PLACE,
     KEY,
     KINDS,
     LEAST_STEP,
@@ -64,6 +56,10 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULT_BYTES,
     RESULT_FROM,
     RESULT_TABLE,
+    ROW_ARGS,
+    ROW_COUNT,
+    ROW_FAMILY,
+    ROW_INPUTS,
     SCALARS,
     SCALARS_END,
     SCRATCH,
@@ -72,7 +68,6 @@ from livegrad.runtime.cpu.pieces.layout import (
     THREAD_SCRATCH,
     THREAD_SCRATCH_NEEDED,
     TOP,
-    UNREAD,
     USES,
     VALUES,
     VIEW,
@@ -81,57 +76,24 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS_END,
     WRITES,
 )
-from livegrad.runtime.memory import Buffer
+from livegrad.runtime.cpu.pieces.matching import (
+    FORWARD,
+    finds,
+    finds_again,
+    known_card,
+    note_found,
+)
+from livegrad.runtime.cpu.pieces.rows import (
+    entry_of,
+    input_of,
+    place_of,
+    role_at,
+    row_at,
+    set_entry,
+)
 
 # A view of a view of a view is computed: pieces are made for each way of looking at a tensor.
 DEEPEST = 2
-
-
-# ----------------------------------------------------------------------------------- the desk
-
-
-def entry_of(desk: int, table: int, place: int) -> int:
-    """The word of a place in one of the desk's tables."""
-    return word_at(word_at(desk + table) + WORD * place)
-
-
-def set_entry(desk: int, table: int, place: int, word: int) -> int:
-    """Sets the word of a place in one of the desk's tables."""
-    put_word(word_at(desk + table) + WORD * place, word)
-    return 0
-
-
-def place_of(desk: int, x: Node) -> int:
-    """The place of a pending node; -1 for any other."""
-    place = int_at(id(x.index)) - word_at(desk + BASE)
-    if place >= 0 and place < word_at(desk + COUNT):
-        return place
-    return -1
-
-
-def value_of(desk: int, x: Node) -> int:
-    """Where the value of a node is; 0 if it has none (yet)."""
-    place = place_of(desk, x)
-    if place >= 0:
-        return entry_of(desk, VALUES, place)
-    if x.buffer is None:
-        return 0
-    return address_of(x.buffer)
-
-
-def address_of(buffer: Buffer) -> int:
-    """The address of a buffer; that of an empty one is never used."""
-    address = int_at(id(buffer.ptr))
-    if address == 0:
-        return 1
-    return address
-
-
-def elements(inputs: int, number: int) -> int:
-    """How many elements an input has."""
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * number)
-    meta: Meta = x.meta
-    return int_at(id(meta.numel))
 
 
 # -------------------------------------------------------------------------- memory of the arena
@@ -185,9 +147,8 @@ def let_go(desk: int, value: int) -> int:
     return 0
 
 
-def use_up(desk: int, x: Node) -> int:
+def use_up(desk: int, place: int) -> int:
     """Notes that a value was read once more, and through a view what that is a view of."""
-    place = place_of(desk, x)
     while place >= 0:
         left = entry_of(desk, USES, place) - 1
         set_entry(desk, USES, place, left)
@@ -196,16 +157,14 @@ def use_up(desk: int, x: Node) -> int:
             let_go(desk, value)
         if left > 0 or value != 0:
             return 0
-        x = object_at(id(x.inputs) + TUPLE_ITEMS)
-        place = place_of(desk, x)
+        place = word_at(row_at(desk, place) + ROW_INPUTS + INPUT_PLACE)
     return 0
 
 
-def use_up_all(desk: int, inputs: int) -> int:
-    """`use_up` for every tensor of a tuple."""
-    for i in range(word_at(inputs + SIZE)):
-        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-        use_up(desk, x)
+def use_up_all(desk: int, row: int) -> int:
+    """`use_up` for every input that a row tells of."""
+    for i in range(word_at(row + ROW_COUNT)):
+        use_up(desk, word_at(input_of(row, i) + INPUT_PLACE))
     return 0
 
 
@@ -222,39 +181,6 @@ def has_room(desk: int, card: int, times: int) -> bool:
     if word_at(desk + SCALARS) + numbers > word_at(desk + SCALARS_END):
         return False
     return has_room_for_program(desk, card)
-
-
-def finds(desk: int, node: Node, card: int, found: int) -> bool:
-    """Whether a card is for a node: its inputs are seen so, and all is of such sizes.
-
-    Then the values of inputs are found, and the card's registers are for the sizes.
-    """
-    inputs, key, at = id(node.inputs), word_at(card + KEY), begin_measuring(desk)
-    for i in range(word_at(inputs + SIZE)):
-        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-        views = word_at(key)
-        key += WORD
-        at = measure(desk, card, x.meta, at)
-        if at < 0:
-            return False
-        value = 0
-        if views != UNREAD:
-            for _ in range(views):
-                spec: Spec = x.spec
-                if id(spec.family) != word_at(key) or value_of(desk, x) != 0:
-                    return False
-                key += WORD
-                x = object_at(id(x.inputs) + TUPLE_ITEMS)
-                at = measure(desk, card, x.meta, at)
-                if at < 0:
-                    return False
-            value = value_of(desk, x)
-            if value == 0:
-                return False
-        put_word(found + WORD * i, value)
-    if measure(desk, card, node.meta, at) < 0:
-        return False
-    return is_for_sizes(desk, card)
 
 
 def put_numbers(args: int, kinds: int, ints: int, floats: int) -> int:
@@ -274,32 +200,49 @@ def put_numbers(args: int, kinds: int, ints: int, floats: int) -> int:
     return found
 
 
-def put_all_numbers(desk: int, inputs: int, args: int, card: int) -> int:
-    """Writes the numbers of the views that inputs are seen through, and `args`; as above."""
+def put_all_numbers(desk: int, row: int, card: int) -> int:
+    """Writes the numbers of the views that inputs are seen through, and the node's; as above."""
+    if word_at(card + NUMBERS) == 0:
+        return 0
     first = 1 + word_at(card + READS) + word_at(card + OUTS)
     ints, floats = word_at(desk + WORDS) + WORD * first, word_at(desk + SCALARS)
     kinds, key, total = word_at(card + KINDS), word_at(card + KEY), 0
-    for i in range(word_at(inputs + SIZE)):
+    for i in range(word_at(row + ROW_COUNT)):
         views = word_at(key)
         key += WORD
         if views > 0:
             key += WORD * views
             for k in range(views):
-                x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-                for _ in range(views - 1 - k):
-                    x = object_at(id(x.inputs) + TUPLE_ITEMS)
-                count = word_at(id(x.args) + SIZE)
-                found = put_numbers(id(x.args), kinds, ints, floats)
+                args = args_of_view(desk, input_of(row, i), views - 1 - k)
+                count = word_at(args + SIZE)
+                found = put_numbers(args, kinds, ints, floats)
                 if found < 0:
                     return -1
                 kinds += WORD * count
                 ints += WORD * (count - found)
                 floats += WORD * found
                 total += found
-    found = put_numbers(args, kinds, ints, floats)
+    found = put_numbers(word_at(row + ROW_ARGS), kinds, ints, floats)
     if found < 0:
         return -1
     return total + found
+
+
+def args_of_view(desk: int, told: int, depth: int) -> int:
+    """The numbers of the view that so many others, which an input is seen through, show."""
+    x: Node = object_at(told)
+    place = word_at(told + INPUT_PLACE)
+    for _ in range(depth):
+        if place >= 0:
+            told = row_at(desk, place) + ROW_INPUTS
+            x = object_at(told)
+            place = word_at(told + INPUT_PLACE)
+        else:
+            x = object_at(id(x.inputs) + TUPLE_ITEMS)
+            place = place_of(desk, x)
+    if place >= 0:
+        return word_at(row_at(desk, place) + ROW_ARGS)
+    return id(x.args)
 
 
 def written(desk: int, value: int) -> int:
@@ -358,21 +301,39 @@ def put_copy(desk: int, value: int, nbytes: int, target: int) -> int:
 # ------------------------------------------------------------------------------------- forward
 
 
-def list_node(desk: int, place: int, node: Node, card: int) -> bool:
+def list_node(desk: int, place: int, card: int) -> bool:
     """Adds the piece of a node; False if none of the cards is for it, or the list is full."""
-    inputs = id(node.inputs)
+    row = row_at(desk, place)
+    known, found = known_card(desk, row, FORWARD), word_at(desk + FOUND)
+    if known != 0:
+        again = finds_again(desk, row, known, found)
+        if again != 0:
+            if not has_room(desk, again, 1):
+                return False
+            if puts_node(desk, place, row, again):
+                return True
     while card != 0:
-        if finds(desk, node, card, word_at(desk + FOUND)):
+        if finds(desk, row, card, found):
             if not has_room(desk, card, 1):
                 return False
-            floats = put_all_numbers(desk, inputs, id(node.args), card)
-            if floats >= 0:
-                put_word(desk + PLACE, place)
-                give_value(desk, place, card, floats)
-                use_up_all(desk, inputs)
+            if known != 0:
+                note_found(desk, row, known, card)
+            if puts_node(desk, place, row, card):
                 return True
         card = word_at(card + NEXT)
     return False
+
+
+def puts_node(desk: int, place: int, row: int, card: int) -> bool:
+    """Adds the entry of a node, the values of whose inputs are found; False if a card is for
+    numbers of other kinds."""
+    floats = put_all_numbers(desk, row, card)
+    if floats < 0:
+        return False
+    put_word(desk + PLACE, place)
+    give_value(desk, place, card, floats)
+    use_up_all(desk, row)
+    return True
 
 
 def give_value(desk: int, place: int, card: int, floats: int) -> int:
@@ -396,12 +357,11 @@ def give_value(desk: int, place: int, card: int, floats: int) -> int:
     return 0
 
 
-def stays_view(desk: int, place: int, node: Node) -> bool:
+def stays_view(desk: int, place: int, row: int) -> bool:
     """Whether who reads a view looks through it; how deep that is, is noted."""
     if entry_of(desk, TARGETS, place) != 0:
         return False
-    x: Node = object_at(id(node.inputs) + TUPLE_ITEMS)
-    depth, below = 1, place_of(desk, x)
+    depth, below = 1, word_at(row + ROW_INPUTS + INPUT_PLACE)
     if below >= 0 and entry_of(desk, VALUES, below) == 0:
         depth += entry_of(desk, DEPTHS, below)
     set_entry(desk, DEPTHS, place, depth)
@@ -410,19 +370,18 @@ def stays_view(desk: int, place: int, node: Node) -> bool:
 
 def list_place(desk: int, nodes: int, place: int) -> int:
     """Lists the node of a place now, whoever needs it; 0 if Python is needed for that."""
-    node: Node = object_at(word_at(nodes + ITEMS) + WORD * place)
-    spec: Spec = node.spec
-    family: Family = spec.family
-    if list_node(desk, place, node, int_at(id(family.forward))):
+    family: Family = object_at(row_at(desk, place) + ROW_FAMILY)
+    if list_node(desk, place, int_at(id(family.forward))):
         return 1
     return 0
 
 
-def computes_views(desk: int, nodes: int, inputs: int, family: Family) -> bool:
+def computes_views(desk: int, nodes: int, row: int) -> bool:
     """Lists by themselves the views that inputs are seen through; False if Python is needed.
 
     That is, if there is to be a piece that looks through them, or none of a view.
     """
+    family: Family = object_at(row + ROW_FAMILY)
     rare, found = int_at(id(family.rare)), 0
     if word_at(rare + RARE_LIST) != word_at(desk + GENERATION):
         put_word(rare + RARE_LIST, word_at(desk + GENERATION))
@@ -430,11 +389,10 @@ def computes_views(desk: int, nodes: int, inputs: int, family: Family) -> bool:
     put_word(rare + RARE_COUNT, word_at(rare + RARE_COUNT) + 1)
     if word_at(rare + RARE_COUNT) >= OFTEN:
         return False
-    for i in range(word_at(inputs + SIZE)):
-        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
+    for i in range(word_at(row + ROW_COUNT)):
         # The innermost view comes first.
         for depth in range(DEEPEST):
-            place = view_below(desk, x, DEEPEST - 1 - depth)
+            place = view_below(desk, input_of(row, i), DEEPEST - 1 - depth)
             if place >= 0:
                 if list_place(desk, nodes, place) == 0:
                     return False
@@ -442,46 +400,33 @@ def computes_views(desk: int, nodes: int, inputs: int, family: Family) -> bool:
     return found > 0
 
 
-def view_below(desk: int, x: Node, depth: int) -> int:
+def view_below(desk: int, told: int, depth: int) -> int:
     """The place of the view that so many others show, if that has no value; else -1."""
-    place = place_of(desk, x)
+    place = word_at(told + INPUT_PLACE)
     for _ in range(depth):
-        if place < 0 or entry_of(desk, VALUES, place) != 0 or role_of(x) != VIEW:
+        if place < 0 or entry_of(desk, VALUES, place) != 0 or role_at(desk, place) != VIEW:
             return -1
-        x = object_at(id(x.inputs) + TUPLE_ITEMS)
-        place = place_of(desk, x)
-    if place < 0 or entry_of(desk, VALUES, place) != 0 or role_of(x) != VIEW:
+        place = word_at(row_at(desk, place) + ROW_INPUTS + INPUT_PLACE)
+    if place < 0 or entry_of(desk, VALUES, place) != 0 or role_at(desk, place) != VIEW:
         return -1
     return place
 
 
-def role_of(node: Node) -> int:
-    """What a node is to the list; -1 if that is not known."""
-    spec: Spec = node.spec
-    if spec.family is None:
-        return -1
-    family: Family = spec.family
-    return int_at(id(family.role))
-
-
 def list_nodes(desk: int, nodes: int, place: int) -> int:
     """Lists what is needed from `place` on; the place where Python is needed, or the end."""
-    items, count = word_at(nodes + ITEMS), word_at(desk + COUNT)
+    count = word_at(desk + COUNT)
     while place < count:
         if entry_of(desk, USES, place) != 0 or entry_of(desk, TARGETS, place) != 0:
-            node: Node = object_at(items + WORD * place)
-            spec: Spec = node.spec
-            if spec.family is None:
-                return place
-            family: Family = spec.family
+            row = row_at(desk, place)
+            family: Family = object_at(row + ROW_FAMILY)
             role = int_at(id(family.role))
-            if role == VIEW and stays_view(desk, place, node):
+            if role == VIEW and stays_view(desk, place, row):
                 role = GRADIENT_OF  # of which nothing is to be done here, either
             if role == COMPUTED or role == ALIAS or role == VIEW or role == WRITES:
-                if not list_node(desk, place, node, int_at(id(family.forward))):
-                    if not computes_views(desk, nodes, id(node.inputs), family):
+                if not list_node(desk, place, int_at(id(family.forward))):
+                    if not computes_views(desk, nodes, row):
                         return place
-                    if not list_node(desk, place, node, int_at(id(family.forward))):
+                    if not list_node(desk, place, int_at(id(family.forward))):
                         return place
             elif role != GRADIENT_OF:
                 return place
@@ -490,7 +435,7 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 
 
 FUNCTIONS = [
-    entry_of, set_entry, place_of, value_of, address_of, elements, new_block, share, let_go, use_up,
-    use_up_all, need, has_room, finds, put_numbers, put_all_numbers, written, put_entry, put_copy,
-    list_node, give_value, stays_view, list_place, computes_views, view_below, role_of, list_nodes,
+    new_block, share, let_go, use_up, use_up_all, need, has_room, put_numbers, put_all_numbers,
+    args_of_view, written, put_entry, put_copy, list_node, puts_node, give_value, stays_view,
+    list_place, computes_views, view_below, list_nodes,
 ]  # fmt: skip

@@ -38,6 +38,7 @@ from livegrad.runtime.cpu.pieces.layout import (
     KEY,
     KINDS,
     MASK,
+    MOST_SETS,
     NEXT,
     OUT_TABLE,
     PATTERN,
@@ -48,6 +49,8 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULT_ADD,
     RESULT_TABLE,
     RESULT_USES,
+    SET_HEAD,
+    SETS,
     UNFIT,
     USES_A,
     USES_B,
@@ -178,7 +181,8 @@ BY_CARD: WeakValueDictionary[int, Piece] = WeakValueDictionary()
 _TABLES = [
     place // WORD
     for place in (
-        KEY, KINDS, OUT_TABLE, RESULT_TABLE, MASK, PATTERN, REGISTERS, CODE, CODE_END, IMAGE, FILLS,
+        KEY, KINDS, OUT_TABLE, RESULT_TABLE, MASK, PATTERN, REGISTERS, SETS, CODE, CODE_END, IMAGE,
+        FILLS,
     )
 ]  # fmt: skip
 
@@ -200,7 +204,7 @@ def _card(question: Question, mould: Mould, image: list[int]) -> list[int]:
         "saved": saved,
         "mask": [int(x) for x in mask],
         "pattern": question.pattern,
-        "registers": [0] * (sizes + len(mould.code)),
+        "registers": [-1, 0, 0, *[0] * (sizes + len(mould.code))] * MOST_SETS,
         "code": [word for instruction in mould.code for word in instruction],
         "image": image if mould.steps else [],
         "fills": [word for fill in mould.fills for word in fill],
@@ -214,8 +218,9 @@ def _card(question: Question, mould: Mould, image: list[int]) -> list[int]:
         1 + mould.leaves + outs + len(kinds),
         place["key"], place["kinds"], place["outs"], place["results"], place["mask"],
         place["pattern"], len(question.pattern), sizes, 0, 0,
-        place["registers"], place["code"], place["image"], place["image"], len(tables["image"]),
-        place["fills"], len(mould.fills), mould.scratch, mould.thread_scratch, -1, 0,
+        place["registers"] + SET_HEAD // WORD, place["code"], place["image"], place["image"],
+        len(tables["image"]), place["fills"], len(mould.fills), mould.scratch,
+        mould.thread_scratch, place["registers"], WORD * len(tables["registers"]) // MOST_SETS, 0,
     ]  # fmt: skip
     return [*head, *[word for table in tables.values() for word in table]]
 
@@ -437,7 +442,7 @@ def _role(node: Node) -> int:
         return GRADIENT
     if kind == "gradient_of":
         return GRADIENT_OF
-    if kind in ("host", "update") or node.meta.dtype.is_complex or node.op.inserted:
+    if kind == "host" or node.meta.dtype.is_complex or node.op.inserted:
         return UNFIT
     if kind in ("elementwise", "generate"):
         return COMPUTED

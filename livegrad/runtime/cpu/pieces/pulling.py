@@ -1,17 +1,11 @@
 """Lists the pieces of a backward pass, natively: each node's gradient rule, and the sums.
 
-walk     of one recorded pass: interior nodes 0 … m - 1 and leaves m …, by these numbers the
-         gradients so far and how many contributions are still to come; per interior node its
-         links: for each input the number its gradient goes to
-order    interior nodes, each after all that use it: as `autograd.reverse.ordered` has it, so
-         that sums are added up in the same order, to the same bits
+It goes by the tables of a walk: see linking.py.
 """
 
 from __future__ import annotations
 
-from livegrad.graph.node import Node, Spec
-from livegrad.native.calls import int_at, object_at, put_word, quotient, remainder, word_at
-from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.native.calls import fetch, int_at, object_at, put_word, word_at
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.filling import (
     agrees,
@@ -48,28 +42,51 @@ from livegrad.runtime.cpu.pieces.layout import (
     RESULT_INPUT,
     RESULT_TABLE,
     RESULTS,
+    ROW_COUNT,
+    ROW_FAMILY,
+    ROW_PLACE,
     USES,
     WORD,
     WORDS,
     WORDS_END,
 )
+from livegrad.runtime.cpu.pieces.linking import (
+    AHEAD,
+    COMING,
+    GRADS,
+    LEAF_TARGETS,
+    LINKS,
+    NODE_ROWS,
+    ORDER,
+    ORDERED,
+    SIZES,
+    STARTS,
+)
 from livegrad.runtime.cpu.pieces.listing import (
     computes_views,
-    elements,
-    entry_of,
-    finds,
     has_room,
     let_go,
     new_block,
-    place_of,
     put_all_numbers,
     put_copy,
     put_entry,
-    set_entry,
     share,
     use_up,
     use_up_all,
-    value_of,
+)
+from livegrad.runtime.cpu.pieces.matching import (
+    BACKWARD,
+    finds,
+    finds_again,
+    known_card,
+    note_found,
+)
+from livegrad.runtime.cpu.pieces.rows import (
+    elements,
+    entry_of,
+    saved_in,
+    set_entry,
+    value_in,
 )
 from livegrad.runtime.cpu.pieces.survey import count_reads
 from livegrad.runtime.cpu.pieces.uses import add_waiting, has_rows, use_is_put_off, use_to_unite
@@ -77,197 +94,97 @@ from livegrad.runtime.cpu.pieces.uses import add_waiting, has_rows, use_is_put_o
 # Words of a program that adds two vectors, at the most, twice.
 MOST_ADDING = 400
 
-# A walk.
-INTERIOR = 0  # the list of interior nodes (the object's address)
-SIZES = 8  # m
-LINKS = 16  # table: links of all interior nodes, one after the other
-STARTS = 24  # table: where those of each begin
-ORDER, ORDERED = 32, 40  # table, and how many
-GRADS = 48  # table: the gradient so far
-COMING = 56  # table: contributions that are still to come
-WAITING = 64  # table: uses that have not been passed, to find the order
-LEAF_TARGETS = 72  # table: where a leaf's gradient must be, or 0
-NUMBERS, KNOWN = (
-    80,
-    88,
-)  # table: nodes and their numbers, found by address; how many it has room for
-WAITING_USES = 96  # table: per leaf, uses whose gradients are added up together: see uses.py
-WALK = 104
-
-NOTHING = -1  # of links: no gradient goes there. -2 - n: n waits for this node, but gets nothing
-
-
-# ------------------------------------------------------------------------- links between nodes
-
-
-def count_edges(interior: int) -> int:
-    """How many inputs the nodes of a list have."""
-    items, found = word_at(interior + ITEMS), 0
-    for i in range(word_at(interior + SIZE)):
-        node: Node = object_at(items + WORD * i)
-        found += word_at(id(node.inputs) + SIZE)
-    return found
-
-
-def entry_for(walk: int, node: int) -> int:
-    """Where the number of a node is noted, or is to be: the node's address, then the number."""
-    known = word_at(walk + KNOWN)
-    at = remainder(quotient(node, 16), known)
-    entry = word_at(walk + NUMBERS) + 2 * WORD * at
-    while word_at(entry) != 0 and word_at(entry) != node:
-        at += 1
-        entry += 2 * WORD
-        if at == known:
-            at, entry = 0, word_at(walk + NUMBERS)
-    return entry
-
-
-def number_all(walk: int, nodes: int, first: int) -> int:
-    """Numbers the nodes of a list."""
-    items = word_at(nodes + ITEMS)
-    for i in range(word_at(nodes + SIZE)):
-        node = word_at(items + WORD * i)
-        entry = entry_for(walk, node)
-        put_word(entry, node)
-        put_word(entry + WORD, first + i)
-    return 0
-
-
-def link_up(walk: int, leaves: int) -> int:
-    """Fills in for each input of each interior node the number that its gradient goes to."""
-    interior, count = word_at(walk + INTERIOR), word_at(walk + SIZES)
-    number_all(walk, interior, 0)
-    number_all(walk, leaves, count)
-    items, starts, links = word_at(interior + ITEMS), word_at(walk + STARTS), word_at(walk + LINKS)
-    at = 0
-    for i in range(count):
-        put_word(starts + WORD * i, at)
-        node: Node = object_at(items + WORD * i)
-        spec: Spec = node.spec
-        inputs = id(node.inputs)
-        for k in range(word_at(inputs + SIZE)):
-            entry = entry_for(walk, word_at(inputs + TUPLE_ITEMS + WORD * k))
-            link = NOTHING
-            if word_at(entry) != 0:
-                link = word_at(entry + WORD)
-                if not flows_to(id(spec.flows), k):
-                    link = -2 - link
-            put_word(links + WORD * at, link)
-            at += 1
-    put_word(starts + WORD * count, at)
-    return 0
-
-
-def flows_to(flows: int, place: int) -> bool:
-    """Whether an input is among those that gradients flow to."""
-    for i in range(word_at(flows + SIZE)):
-        if int_at(word_at(flows + TUPLE_ITEMS + WORD * i)) == place:
-            return True
-    return False
-
-
-def find_order(walk: int) -> int:
-    """Fills in the order, and how many contributions each will get."""
-    count, links, starts = word_at(walk + SIZES), word_at(walk + LINKS), word_at(walk + STARTS)
-    coming, waiting = word_at(walk + COMING), word_at(walk + WAITING)
-    total = word_at(starts + WORD * count)
-    for i in range(total):
-        link = word_at(links + WORD * i)
-        if link >= 0:
-            put_word(coming + WORD * link, word_at(coming + WORD * link) + 1)
-        if link < NOTHING:
-            link = -2 - link
-        if link >= 0:
-            put_word(waiting + WORD * link, word_at(waiting + WORD * link) + 1)
-    order, made, at = word_at(walk + ORDER), 1, 0
-    put_word(order, 0)
-    while at < made:
-        number = word_at(order + WORD * at)
-        first = word_at(starts + WORD * number)
-        for i in range(word_at(starts + WORD * number + WORD) - first):
-            link = word_at(links + WORD * (first + i))
-            if link < NOTHING:
-                link = -2 - link
-            if link >= 0:
-                left = word_at(waiting + WORD * link) - 1
-                put_word(waiting + WORD * link, left)
-                if left == 0 and link < count:
-                    put_word(order + WORD * made, link)
-                    made += 1
-        at += 1
-    put_word(walk + ORDERED, made)
-    return 0
-
 
 def list_gradients(desk: int, nodes: int, walk: int, at: int) -> int:
     """Lists the gradients of the order from `at` on; where Python is needed, or the end."""
-    items = word_at(word_at(walk + INTERIOR) + ITEMS)
     order, count = word_at(walk + ORDER), word_at(walk + ORDERED)
+    rows = word_at(walk + NODE_ROWS)
     while at < count:
+        if at + AHEAD < count:
+            fetch(word_at(rows + WORD * word_at(order + WORD * (at + AHEAD))))
         number = word_at(order + WORD * at)
-        node: Node = object_at(items + WORD * number)
-        spec: Spec = node.spec
-        if spec.family is None:
-            return at
-        family: Family = spec.family
-        if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
+        row = word_at(rows + WORD * number)
+        family: Family = object_at(row + ROW_FAMILY)
+        if not list_gradient(desk, nodes, walk, number, row, int_at(id(family.backward))):
             saved = int_at(id(family.saved))
             if saved != 1 and saved != 3:
                 return at
-            if not computes_views(desk, nodes, id(node.inputs), family):
+            if not computes_views(desk, nodes, row):
                 return at
-            if not list_gradient(desk, nodes, walk, number, node, int_at(id(family.backward))):
+            if not list_gradient(desk, nodes, walk, number, row, int_at(id(family.backward))):
                 return at
         at += 1
     return at
 
 
-def list_gradient(desk: int, nodes: int, walk: int, number: int, node: Node, card: int) -> bool:
+def list_gradient(desk: int, nodes: int, walk: int, number: int, row: int, card: int) -> bool:
     """Adds the piece of a node's gradient; False if no card is for it, or the list is full."""
-    inputs = id(node.inputs)
-    count = word_at(inputs + SIZE)
     first = word_at(word_at(walk + STARTS) + WORD * number)
     links = word_at(walk + LINKS) + WORD * first
-    found = word_at(desk + FOUND)
-    g = word_at(word_at(walk + GRADS) + WORD * number)
+    count, found = word_at(row + ROW_COUNT), word_at(desk + FOUND) + WORD
+    known = known_card(desk, row, BACKWARD)
+    if known != 0:
+        again = finds_again(desk, row, known, found)
+        if again != 0 and wants(again, links, count):
+            done = pull(desk, nodes, walk, number, row, again, card)
+            if done >= 0:
+                return done != 0
     first_card = card
     while card != 0:
-        if wants(card, links, count) and finds(desk, node, card, found + WORD):
-            united = use_to_unite(walk, card, links, inputs)
-            if united >= 0 and has_rows(desk, nodes, card, united, inputs):
-                put_word(desk + PLACE, place_of(desk, node))
-                target = leaf_target(walk, link_of(word_at(card + RESULT_TABLE), united, links))
-                if not use_is_put_off(desk, walk, card, united, links, inputs, g, target):
-                    return False
-                if goes_on(links, count):
-                    return list_gradient(desk, nodes, walk, number, node, first_card)
-                let_go(desk, g)
-                use_up_saved(desk, card, node)
-                return True
-            added = add_waiting(desk, walk, card, links)
-            # What was found has made way for what has been listed.
-            if added < 0:
-                return False
-            if (added > 0 or united >= 0) and not finds(desk, node, card, found + WORD):
-                return list_gradient(desk, nodes, walk, number, node, first_card)
-            if not has_room(desk, card, 1):
-                return False
-            program_of(desk, card)
-            if not can_add(desk, walk, card, links, inputs):
-                return False
-            floats = put_all_numbers(desk, inputs, id(node.args), card)
-            if floats >= 0:
-                put_word(desk + PLACE, place_of(desk, node))
-                put_word(found, g)
-                put_word(found + WORD * (1 + count), 0)
-                if reads_result(card):
-                    put_word(found + WORD * (1 + count), value_of(desk, node))
-                put_results(desk, walk, card, links, inputs, floats)
-                let_go(desk, g)
-                use_up_saved(desk, card, node)
-                return True
+        if wants(card, links, count) and finds(desk, row, card, found):
+            if known != 0:
+                note_found(desk, row, known, card)
+            done = pull(desk, nodes, walk, number, row, card, first_card)
+            if done >= 0:
+                return done != 0
         card = word_at(card + NEXT)
     return False
+
+
+def pull(
+    desk: int, nodes: int, walk: int, number: int, row: int, card: int, first_card: int
+) -> int:
+    """Adds a piece that is for a node's gradient, the values of whose inputs are found.
+
+    0 if something is missing, -1 if the card is for numbers of other kinds.
+    """
+    links = word_at(walk + LINKS) + WORD * word_at(word_at(walk + STARTS) + WORD * number)
+    found, count = word_at(desk + FOUND), word_at(row + ROW_COUNT)
+    g = word_at(word_at(walk + GRADS) + WORD * number)
+    united = use_to_unite(walk, card, links, row)
+    if united >= 0 and has_rows(desk, nodes, card, united, row):
+        put_word(desk + PLACE, word_at(row + ROW_PLACE))
+        target = leaf_target(walk, link_of(word_at(card + RESULT_TABLE), united, links))
+        if not use_is_put_off(desk, walk, card, united, links, row, g, target):
+            return 0
+        if goes_on(links, count):
+            return list_gradient(desk, nodes, walk, number, row, first_card)
+        let_go(desk, g)
+        use_up_saved(desk, card, row)
+        return 1
+    added = add_waiting(desk, walk, card, links)
+    # What was found has made way for what has been listed.
+    if added < 0:
+        return 0
+    if (added > 0 or united >= 0) and not finds(desk, row, card, found + WORD):
+        return list_gradient(desk, nodes, walk, number, row, first_card)
+    if not has_room(desk, card, 1):
+        return 0
+    program_of(desk, card)
+    if not can_add(desk, walk, card, links, row):
+        return 0
+    floats = put_all_numbers(desk, row, card)
+    if floats < 0:
+        return -1
+    put_word(desk + PLACE, word_at(row + ROW_PLACE))
+    put_word(found, g)
+    put_word(found + WORD * (1 + count), 0)
+    if reads_result(card):
+        put_word(found + WORD * (1 + count), value_in(desk, row))
+    put_results(desk, walk, card, links, row, floats)
+    let_go(desk, g)
+    use_up_saved(desk, card, row)
+    return 1
 
 
 def goes_on(links: int, count: int) -> bool:
@@ -278,12 +195,12 @@ def goes_on(links: int, count: int) -> bool:
     return False
 
 
-def use_up_saved(desk: int, card: int, node: Node) -> int:
+def use_up_saved(desk: int, card: int, row: int) -> int:
     """Notes that the values were read which a node's gradient is made from."""
     if reads_inputs(card):
-        use_up_all(desk, id(node.inputs))
+        use_up_all(desk, row)
     if reads_result(card):
-        use_up(desk, node)
+        use_up(desk, word_at(row + ROW_PLACE))
     return 0
 
 
@@ -306,7 +223,7 @@ def reads_result(card: int) -> bool:
     return word_at(word_at(card + MASK) - WORD) != 0
 
 
-def can_add(desk: int, walk: int, card: int, links: int, inputs: int) -> bool:
+def can_add(desk: int, walk: int, card: int, links: int, row: int) -> bool:
     """Whether the cards that adding the results up needs are there, and the list has room."""
     results, count = word_at(card + RESULT_TABLE), word_at(card + RESULTS)
     entries, words = 1 + count, word_at(card + LENGTH) + 4 * count
@@ -321,17 +238,17 @@ def can_add(desk: int, walk: int, card: int, links: int, inputs: int) -> bool:
         link = WORD * link_of(results, i, links)
         several = word_at(word_at(walk + COMING) + link) > 1
         if several or word_at(word_at(walk + GRADS) + link) != 0:
-            if adding_card(desk, results + RESULT * i, inputs) == 0:
+            if adding_card(desk, results + RESULT * i, row) == 0:
                 return False
     return True
 
 
-def adding_card(desk: int, result: int, inputs: int) -> int:
+def adding_card(desk: int, result: int, row: int) -> int:
     """The card that adds two gradients like a result, if there is room for its program; or 0."""
     first = word_at(result + RESULT_ADD)
     if first == 0:
         return 0
-    return card_for_vectors(desk, word_at(first), elements(inputs, word_at(result + RESULT_INPUT)))
+    return card_for_vectors(desk, word_at(first), elements(row, word_at(result + RESULT_INPUT)))
 
 
 def is_for_vectors(desk: int, card: int, numel: int) -> bool:
@@ -360,7 +277,7 @@ def link_of(results: int, i: int, links: int) -> int:
     return word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
 
 
-def put_results(desk: int, walk: int, card: int, links: int, inputs: int, floats: int) -> int:
+def put_results(desk: int, walk: int, card: int, links: int, row: int, floats: int) -> int:
     """Says where the results go, adds the entry, and then those that add up."""
     results = word_at(card + RESULT_TABLE)
     put_word(desk + ADDS_MADE, 0)
@@ -381,7 +298,7 @@ def put_results(desk: int, walk: int, card: int, links: int, inputs: int, floats
             if before == 0 and target != 0:
                 value = put_off(desk, 0, value, result_bytes(card, result), target, 0)
         if before != 0:
-            numel = elements(inputs, word_at(result + RESULT_INPUT))
+            numel = elements(row, word_at(result + RESULT_INPUT))
             add = card_for_vectors(desk, word_at(word_at(result + RESULT_ADD)), numel)
             value = put_off(desk, add, before, value, target, numel)
         put_word(word_at(walk + GRADS) + WORD * link, value)
@@ -462,30 +379,24 @@ def add_up(desk: int) -> int:
 
 def count_saved(desk: int, walk: int, number: int) -> int:
     """Counts the reads of values by gradient rules, from `number` on; where Python is needed."""
-    items, count = word_at(word_at(walk + INTERIOR) + ITEMS), word_at(walk + SIZES)
+    rows, count = word_at(walk + NODE_ROWS), word_at(walk + SIZES)
     while number < count:
-        node: Node = object_at(items + WORD * number)
-        spec: Spec = node.spec
-        if spec.family is None:
-            return number
-        family: Family = spec.family
-        saved = int_at(id(family.saved))
-        place = place_of(desk, node)
+        row = word_at(rows + WORD * number)
+        saved, place = saved_in(row), word_at(row + ROW_PLACE)
         if saved < 0:
             return number
         if saved == 1 or saved == 3:
-            count_reads(desk, id(node.inputs), False)
+            count_reads(desk, row, False)
         if saved >= 2 and place >= 0:
             set_entry(desk, USES, place, entry_of(desk, USES, place) + 1)
-        if saved >= 2 and place < 0 and value_of(desk, node) == 0:
+        if saved >= 2 and place < 0 and value_in(desk, row) == 0:
             return number
         number += 1
     return number
 
 
 FUNCTIONS = [
-    count_edges, entry_for, number_all, link_up, flows_to,
-    find_order, list_gradients, list_gradient, goes_on, use_up_saved, wants, reads_inputs,
-    reads_result, can_add, link_of, put_results, out_bytes, result_bytes, adding_card,
-    is_for_vectors, card_for_vectors, taken, target_of, leaf_target, put_off, add_up, count_saved,
+    list_gradients, list_gradient, pull, goes_on, use_up_saved, wants, reads_inputs, reads_result,
+    can_add, link_of, put_results, out_bytes, result_bytes, adding_card, is_for_vectors,
+    card_for_vectors, taken, target_of, leaf_target, put_off, add_up, count_saved,
 ]  # fmt: skip

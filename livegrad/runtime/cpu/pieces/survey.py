@@ -9,7 +9,7 @@ from typing import Any
 
 from livegrad.graph.node import Node, Spec
 from livegrad.native.calls import int_at, object_at, put_word, word_at
-from livegrad.native.layout import ITEMS, SIZE, TUPLE_ITEMS
+from livegrad.native.layout import ITEMS
 from livegrad.runtime.cpu.follow import references, stands_for
 from livegrad.runtime.cpu.pieces.families import Family
 from livegrad.runtime.cpu.pieces.layout import (
@@ -21,10 +21,14 @@ from livegrad.runtime.cpu.pieces.layout import (
     DEPTHS,
     FREE,
     GRADIENT_OF,
+    INPUT_PLACE,
     KEPT,
     KEPT_MADE,
     MOST_CLASSES,
     MOST_COPIED,
+    ROW_COUNT,
+    ROW_INPUTS,
+    ROW_SPEC,
     SCRATCH_NEEDED,
     STRUCTURE,
     STRUCTURE_END,
@@ -38,7 +42,15 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORD,
     WRITES,
 )
-from livegrad.runtime.cpu.pieces.listing import elements, entry_of, place_of, role_of, set_entry
+from livegrad.runtime.cpu.pieces.rows import (
+    elements,
+    entry_of,
+    input_of,
+    role_at,
+    role_in,
+    row_at,
+    set_entry,
+)
 from livegrad.runtime.liveness import is_claim, is_kept
 
 
@@ -100,50 +112,47 @@ def keep_for_backward(desk: int, nodes: int, place: int) -> int:
                 return place
             if saved >= 2 and role != VIEW:
                 set_entry(desk, TARGETS, place, 1)
-            claim_inputs(desk, id(node.inputs), saved == 1 or saved == 3)
+            claim_inputs(desk, row_at(desk, place), saved == 1 or saved == 3)
             set_entry(desk, DEPTHS, place, 0)
         place -= 1
     return -1
 
 
-def claim_inputs(desk: int, inputs: int, saves: bool) -> int:
+def claim_inputs(desk: int, row: int, saves: bool) -> int:
     """Marks the inputs of a claimed node as claimed, and as kept if its rules read them.
 
     Of a view, what it is a view of is kept: who needs it looks again.
     """
-    for i in range(word_at(inputs + SIZE)):
-        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-        place = place_of(desk, x)
+    for i in range(word_at(row + ROW_COUNT)):
+        x: Node = object_at(input_of(row, i))
+        place = word_at(input_of(row, i) + INPUT_PLACE)
         if place >= 0 and is_claim(x):
             set_entry(desk, DEPTHS, place, 1)
         while saves and place >= 0:
-            if role_of(x) != VIEW:
+            if role_at(desk, place) != VIEW:
                 set_entry(desk, TARGETS, place, 1)
                 place = -1
             else:
-                x = object_at(id(x.inputs) + TUPLE_ITEMS)
-                place = place_of(desk, x)
+                place = word_at(row_at(desk, place) + ROW_INPUTS + INPUT_PLACE)
     return 0
 
 
 # ------------------------------------------------------------------- which structure it is
 
 
-def write_structure(desk: int, nodes: int) -> int:
+def write_structure(desk: int) -> int:
     """Writes what tells this structure from others: specs, links, what is kept. 0 if too long."""
-    items, at = word_at(nodes + ITEMS), word_at(desk + STRUCTURE)
+    at = word_at(desk + STRUCTURE)
     for place in range(word_at(desk + COUNT)):
-        node: Node = object_at(items + WORD * place)
-        inputs = id(node.inputs)
-        count = word_at(inputs + SIZE)
+        row = row_at(desk, place)
+        count = word_at(row + ROW_COUNT)
         if at + WORD * (2 + count) > word_at(desk + STRUCTURE_END):
             return 0
-        put_word(at, id(node.spec))
+        put_word(at, word_at(row + ROW_SPEC))
         put_word(at + WORD, entry_of(desk, TARGETS, place))
         at += 2 * WORD
         for i in range(count):
-            x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-            put_word(at, place_of(desk, x))
+            put_word(at, word_at(input_of(row, i) + INPUT_PLACE))
             at += WORD
     return at - word_at(desk + STRUCTURE)
 
@@ -156,21 +165,20 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
 
     What is kept has a target other than 0 when this begins. The kept places are listed.
     """
-    items = word_at(nodes + ITEMS)
     while place >= 0:
         kept = entry_of(desk, TARGETS, place)
         if kept != 0 or entry_of(desk, USES, place) != 0:
-            node: Node = object_at(items + WORD * place)
-            role = role_of(node)
+            row = row_at(desk, place)
+            role = role_in(row)
             if role == WRITES:
-                if elements(id(node.inputs), 0) > MOST_COPIED and not is_made_here(desk, node):
+                if elements(row, 0) > MOST_COPIED and not is_made_here(desk, row):
                     return place
             elif role != COMPUTED and role != VIEW and role != ALIAS and role != GRADIENT_OF:
                 return place
             if role == GRADIENT_OF:
                 kept = 1
                 set_entry(desk, TARGETS, place, 1)
-            count_reads(desk, id(node.inputs), role == ALIAS and kept != 0)
+            count_reads(desk, row, role == ALIAS and kept != 0)
             if kept != 0:
                 made = word_at(desk + KEPT_MADE)
                 set_entry(desk, KEPT, made, place)
@@ -179,18 +187,17 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
     return -1
 
 
-def is_made_here(desk: int, node: Node) -> bool:
+def is_made_here(desk: int, row: int) -> bool:
     """Whether what a node changes a part of is made on this list, from nothing, such as zeros that
     a gradient is added to: then copying it costs no more than making it."""
-    x: Node = object_at(id(node.inputs) + TUPLE_ITEMS)
-    return place_of(desk, x) >= 0 and word_at(id(x.inputs) + SIZE) == 0
+    place = word_at(input_of(row, 0) + INPUT_PLACE)
+    return place >= 0 and word_at(row_at(desk, place) + ROW_COUNT) == 0
 
 
-def count_reads(desk: int, inputs: int, keeps: bool) -> int:
-    """Counts that each of a tuple of tensors is read; `keeps`: and must outlive the flush."""
-    for i in range(word_at(inputs + SIZE)):
-        x: Node = object_at(inputs + TUPLE_ITEMS + WORD * i)
-        place = place_of(desk, x)
+def count_reads(desk: int, row: int, keeps: bool) -> int:
+    """Counts that each input of a node is read; `keeps`: and must outlive the flush."""
+    for i in range(word_at(row + ROW_COUNT)):
+        place = word_at(input_of(row, i) + INPUT_PLACE)
         if place >= 0:
             set_entry(desk, USES, place, entry_of(desk, USES, place) + 1)
             if keeps:

@@ -13,9 +13,7 @@ after all that wait.
 
 from __future__ import annotations
 
-from livegrad.graph.node import Node
-from livegrad.native.calls import object_at, put_word, quotient, remainder, word_at
-from livegrad.native.layout import TUPLE_ITEMS
+from livegrad.native.calls import put_word, quotient, remainder, word_at
 from livegrad.runtime.cpu.pieces.filling import agrees, begin_measuring, is_for_sizes, register
 from livegrad.runtime.cpu.pieces.layout import (
     DIMS,
@@ -47,21 +45,17 @@ from livegrad.runtime.cpu.pieces.layout import (
     WORDS,
     WORDS_END,
 )
+from livegrad.runtime.cpu.pieces.linking import COMING, GRADS, SIZES, WAITING_USES
 from livegrad.runtime.cpu.pieces.listing import (
     DEEPEST,
-    elements,
     let_go,
     list_place,
     new_block,
     put_entry,
     share,
-    value_of,
     view_below,
 )
-
-# Of a walk (pulling.py has the rest): tables by number of gradients so far and of contributions to
-# come; how many interior nodes there are; and per leaf the uses that wait.
-WALK_SIZES, WALK_GRADS, WALK_COMING, WALK_WAITING_USES = 8, 48, 56, 96
+from livegrad.runtime.cpu.pieces.rows import elements, input_of, value_of
 
 # Uses of a leaf that wait: how many, of which table (see USES_A in layout.py), how many rows and
 # columns the weight has, and two values for each.
@@ -74,11 +68,11 @@ LEAST_UNITED = 4096
 
 def waiting_uses(walk: int, link: int) -> int:
     """Where the uses of a leaf that wait are noted."""
-    leaf = link - word_at(walk + WALK_SIZES)
-    return word_at(walk + WALK_WAITING_USES) + WORD * WAITING_WORDS * leaf
+    leaf = link - word_at(walk + SIZES)
+    return word_at(walk + WAITING_USES) + WORD * WAITING_WORDS * leaf
 
 
-def use_to_unite(walk: int, card: int, links: int, inputs: int) -> int:
+def use_to_unite(walk: int, card: int, links: int, row: int) -> int:
     """The result of a card that is a use of a weight which may wait, or -1."""
     results = word_at(card + RESULT_TABLE)
     for i in range(word_at(card + RESULTS)):
@@ -86,8 +80,8 @@ def use_to_unite(walk: int, card: int, links: int, inputs: int) -> int:
         table = word_at(result + RESULT_USES)
         if table != 0 and word_at(result + RESULT_FROM) >= 0 and word_at(table + USES_OFF) == 0:
             link = word_at(links + WORD * word_at(result + RESULT_INPUT))
-            if link >= word_at(walk + WALK_SIZES) and pays(walk, link, table):
-                if elements(inputs, word_at(result + RESULT_INPUT)) >= LEAST_UNITED:
+            if link >= word_at(walk + SIZES) and pays(walk, link, table):
+                if elements(row, word_at(result + RESULT_INPUT)) >= LEAST_UNITED:
                     return i
     return -1
 
@@ -97,16 +91,16 @@ def pays(walk: int, link: int, table: int) -> bool:
 
     Once some have, all do.
     """
-    if word_at(word_at(walk + WALK_GRADS) + WORD * link) == 0:
+    if word_at(word_at(walk + GRADS) + WORD * link) == 0:
         return False
     waiting = waiting_uses(walk, link)
     if word_at(waiting + WAITING_COUNT) > 0 or word_at(waiting + WAITING_TABLE) == table:
         return word_at(waiting + WAITING_TABLE) == table
-    return word_at(word_at(walk + WALK_COMING) + WORD * link) >= MOST_UNITED
+    return word_at(word_at(walk + COMING) + WORD * link) >= MOST_UNITED
 
 
 def use_is_put_off(
-    desk: int, walk: int, card: int, number: int, links: int, inputs: int, g: int, target: int
+    desk: int, walk: int, card: int, number: int, links: int, row: int, g: int, target: int
 ) -> bool:
     """Has the use that is a result of a card wait, and adds up those that do if they are enough.
 
@@ -117,14 +111,14 @@ def use_is_put_off(
     link = word_at(place)
     waiting = waiting_uses(walk, link)
     count = word_at(waiting + WAITING_COUNT)
-    coming = word_at(walk + WALK_COMING) + WORD * link
+    coming = word_at(walk + COMING) + WORD * link
     one, other = word_at(table + USES_A), word_at(table + USES_B)
     if count == 0:
-        numel = elements(inputs, word_at(result + RESULT_INPUT))
+        numel = elements(row, word_at(result + RESULT_INPUT))
         if one > 0:
-            rows = elements(inputs, one - 1)
+            rows = elements(row, one - 1)
         else:
-            rows = quotient(numel, elements(inputs, other - 1))
+            rows = quotient(numel, elements(row, other - 1))
         columns = quotient(numel, rows)
         if not has_sums(desk, table, rows, columns):
             put_word(table + USES_ROWS, rows)
@@ -136,7 +130,7 @@ def use_is_put_off(
     left = word_at(coming) - 1
     if (count + 1 == MOST_UNITED or left == 0) and not has_room_for_sums(desk, table):
         return False
-    a, b = row_of(desk, inputs, one, g), row_of(desk, inputs, other, g)
+    a, b = factor_of(desk, row, one, g), factor_of(desk, row, other, g)
     share(desk, a)
     share(desk, b)
     values = waiting + WAITING_VALUES + 2 * WORD * count
@@ -152,32 +146,30 @@ def use_is_put_off(
     return True
 
 
-def row_of(desk: int, inputs: int, number: int, g: int) -> int:
-    """The value of one of the rows: the gradient `g`, or an input."""
+def factor_of(desk: int, row: int, number: int, g: int) -> int:
+    """The value of one of the rows that are multiplied: the gradient `g`, or an input."""
     if number == 0:
         return g
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * (number - 1))
-    return value_of(desk, x)
+    return value_of(desk, input_of(row, number - 1))
 
 
-def has_rows(desk: int, nodes: int, card: int, number: int, inputs: int) -> bool:
+def has_rows(desk: int, nodes: int, card: int, number: int, row: int) -> bool:
     """Whether the rows of a use have values: views are computed by themselves, if they can be."""
     result = word_at(card + RESULT_TABLE) + RESULT * number
     table = word_at(result + RESULT_USES)
-    if row_of(desk, inputs, word_at(table + USES_A), 1) == 0:
-        computes_view(desk, nodes, inputs, word_at(table + USES_A))
-    if row_of(desk, inputs, word_at(table + USES_B), 1) == 0:
-        computes_view(desk, nodes, inputs, word_at(table + USES_B))
-    if row_of(desk, inputs, word_at(table + USES_A), 1) == 0:
+    if factor_of(desk, row, word_at(table + USES_A), 1) == 0:
+        computes_view(desk, nodes, row, word_at(table + USES_A))
+    if factor_of(desk, row, word_at(table + USES_B), 1) == 0:
+        computes_view(desk, nodes, row, word_at(table + USES_B))
+    if factor_of(desk, row, word_at(table + USES_A), 1) == 0:
         return False
-    return row_of(desk, inputs, word_at(table + USES_B), 1) != 0
+    return factor_of(desk, row, word_at(table + USES_B), 1) != 0
 
 
-def computes_view(desk: int, nodes: int, inputs: int, number: int) -> int:
+def computes_view(desk: int, nodes: int, row: int, number: int) -> int:
     """Lists the views that an input is seen through, the innermost first."""
-    x: Node = object_at(inputs + TUPLE_ITEMS + WORD * (number - 1))
     for depth in range(DEEPEST):
-        place = view_below(desk, x, DEEPEST - 1 - depth)
+        place = view_below(desk, input_of(row, number - 1), DEEPEST - 1 - depth)
         if place >= 0 and list_place(desk, nodes, place) == 0:
             return 0
     return 0
@@ -239,7 +231,7 @@ def add_uses(desk: int, walk: int, link: int, target: int) -> int:
     waiting = waiting_uses(walk, link)
     table, left = word_at(waiting + WAITING_TABLE), word_at(waiting + WAITING_COUNT)
     rows, columns = word_at(waiting + WAITING_ROWS), word_at(waiting + WAITING_COLUMNS)
-    values, grads = waiting + WAITING_VALUES, word_at(walk + WALK_GRADS)
+    values, grads = waiting + WAITING_VALUES, word_at(walk + GRADS)
     put_word(desk + UNITED, word_at(desk + UNITED) + left)
     while left > 0:
         count, slot = MOST_UNITED, 0
@@ -277,7 +269,7 @@ def add_waiting(desk: int, walk: int, card: int, links: int) -> int:
     results, added = word_at(card + RESULT_TABLE), 0
     for i in range(word_at(card + RESULTS)):
         link = word_at(links + WORD * word_at(results + RESULT * i + RESULT_INPUT))
-        if link >= word_at(walk + WALK_SIZES):
+        if link >= word_at(walk + SIZES):
             waiting = waiting_uses(walk, link)
             if word_at(waiting + WAITING_COUNT) > 0:
                 if not has_room_for_sums(desk, word_at(waiting + WAITING_TABLE)):
@@ -288,6 +280,6 @@ def add_waiting(desk: int, walk: int, card: int, links: int) -> int:
 
 
 FUNCTIONS = [
-    waiting_uses, use_to_unite, pays, use_is_put_off, row_of, has_rows, computes_view, has_sums,
+    waiting_uses, use_to_unite, pays, use_is_put_off, factor_of, has_rows, computes_view, has_sums,
     has_room_for_sums, card_for_matrix, is_for_matrix, add_uses, add_waiting,
 ]  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 
 from livegrad.graph.node import Node
-from livegrad.runtime.cpu.pieces.calling import call_with_1, call_with_2
-from livegrad.runtime.cpu.pieces.desk import Native
-from livegrad.runtime.cpu.pieces.layout import WORD
-from livegrad.runtime.cpu.pieces.pulling import (
+from livegrad.runtime.cpu.pieces.calling import call_with_3
+from livegrad.runtime.cpu.pieces.desk import Desk, Native
+from livegrad.runtime.cpu.pieces.families import family_of
+from livegrad.runtime.cpu.pieces.layout import MISSING_ROWS, WORD
+from livegrad.runtime.cpu.pieces.linking import (
     GRADS,
     LINKS,
     ORDER,
@@ -20,9 +21,12 @@ from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 
 
 class Walk:
-    """A walk, and the memory of its tables: see pulling.py. `targets` is the address of one."""
+    """A walk, and the memory of its tables: see linking.py. `targets` is the address of one.
 
-    def __init__(self, gradient: Node, code: Native) -> None:
+    It may need so many `blocks` of the arena.
+    """
+
+    def __init__(self, gradient: Node, code: Native, desk: Desk) -> None:
         # Whoever recorded one has imported it.
         from livegrad.autograd.pending import recorded_walk
 
@@ -30,11 +34,20 @@ class Walk:
         self.interior: list[Node] = recorded.interior
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
-        edges = call_with_1(code.count_edges, id(self.interior))
-        known = 2 * total + 1
-        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses
+        self.rows = array("q", bytes(WORD * count))
+        rows = self.rows.buffer_info()[0]
+        edges = call_with_3(code.find_rows, desk.address, id(self.interior), rows)
+        computed = desk[MISSING_ROWS] // WORD
+        # A block for each contribution and each sum, all of which there may be at a time.
+        self.blocks = 2 * edges + total
+        known = 2 * (leaves + computed) + 1
         uses = WAITING_WORDS * leaves
-        sizes = (edges, count + 1, count, total, total, total, leaves, 2 * known, uses)
+        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses,
+        # rows of what is not pending
+        sizes = (
+            edges, count + 1, count, total, total, total, leaves, 2 * known, uses,
+            computed,
+        )  # fmt: skip
         self.memory = array("q", bytes(WALK + WORD * sum(sizes)))
         self.address = at = self.memory.buffer_info()[0]
         at += WALK
@@ -42,13 +55,18 @@ class Walk:
         for size in sizes:
             tables.append(at)
             at += WORD * size
-        links, starts, order, grads, coming, waiting, self.targets, numbers, united = tables
+        links, starts, order, grads, coming, waiting, self.targets, numbers, united, *more = tables
         words = (
             id(self.interior), count, links, starts, order, 0, grads, coming, waiting,
-            self.targets, numbers, known, united,
+            self.targets, numbers, known, united, rows, *more,
         )  # fmt: skip
         self.memory[: len(words)] = array("q", words)
-        call_with_2(code.link_up, self.address, id(recorded.leaves))
+        number = 0 if computed else count
+        while number < count:
+            number = call_with_3(code.put_rows, desk.address, self.address, number)
+            if number < count:
+                family_of(self.interior[number])
+        call_with_3(code.link_up, desk.address, self.address, id(recorded.leaves))
 
     def _table(self, place: int) -> int:
         """Where a table begins in the memory."""
