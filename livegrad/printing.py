@@ -30,7 +30,7 @@ class PrintOptions:
     sci_mode: bool | None = None
 
 
-_options = PrintOptions()
+_options = PRINT_OPTS = PrintOptions()
 
 _PROFILES = {
     "default": (4, 1000, 3, 80),
@@ -268,3 +268,6 @@ def _values_text(values: Array, indent: int) -> str:
 def contents_text(x: Any, indent: int) -> str:
     """The elements of a tensor alone, in brackets, for a text that begins at column `indent`."""
     return _values_text(to_compute(x._values("print"), x.dtype), indent)
+
+
+_tensor_str = contents_text  # as PyTorch calls it
