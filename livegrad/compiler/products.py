@@ -134,7 +134,7 @@ class Multiplier:
         place = b.gep(job[name], "i8", b.mul(job[f"{name} step"], number))
         return b.gep(place, "i8", b.mul(job[f"{name} term"], term))
 
-    def beside(self, place: Value, distance: Operand) -> Value:
+    def further(self, place: Value, distance: Operand) -> Value:
         """The address some elements of an operand away, in the direction of neighbours."""
         return self.b.gep(place, memory_element(self.dtype), distance)
 
@@ -214,7 +214,7 @@ class Multiplier:
         `left`, zeros."""
         b = self.b
         mask = None if left is None else b.lane_mask(left)
-        return turned_square(b, [self.read(self.beside(x, term), mask) for x in lines])
+        return turned_square(b, [self.read(self.further(x, term), mask) for x in lines])
 
     def column_lines(self, column: Value, start: Value) -> list[Value]:
         """The places of terms of as many columns as there are lanes; the last of all columns
@@ -281,7 +281,7 @@ class Many(Multiplier):
         b = self.b
         for v in range(0, self.width, self.lanes):
             mask = None if left is None else b.lane_mask(b.sub(left, v))
-            x = self.read(self.beside(source, b.add(column, v)), mask)
+            x = self.read(self.further(source, b.add(column, v)), mask)
             b.store(x, self.at(target, b.mul(column, BLOCK), v))
 
     def _bring_turned(self, column: Value) -> None:
