@@ -10,7 +10,7 @@ import numpy as np
 from livegrad import creation
 from livegrad.device import CPU, META, has_data
 from livegrad.graph.above import Above
-from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.geometry import lies_where, offset_of, root_of
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.views import is_of_inference
@@ -175,6 +175,10 @@ class Introspection(Methods):
         return own_address(node) if self._share is None else address_of(self)
 
     const_data_ptr = data_ptr
+
+    def is_set_to(self: Any, tensor: Any) -> bool:
+        """Whether both show the same elements of one storage."""
+        return self is tensor or lies_where(self, tensor)
 
     def is_nonzero(self) -> bool:
         """Whether the only element is not zero; RuntimeError unless there is exactly one."""

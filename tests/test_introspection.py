@@ -115,3 +115,11 @@ def test_new_tensors_the_old_way() -> None:
     for wrong in (2.5, "a", lg.ones(2)):
         with pytest.raises(TypeError):
             x.new(wrong)
+
+
+def test_is_set_to():
+    x = lg.arange(4.0)
+    assert x.is_set_to(x)
+    assert x.is_set_to(x[:])
+    assert not x.is_set_to(x[1:])
+    assert not x.is_set_to(x.clone())

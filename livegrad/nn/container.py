@@ -266,12 +266,13 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _line_of_parameter(key: str, value: Any) -> str:
+def _line_of_parameter(key: str, value: Any, name: str = "") -> str:
+    """What stands for a parameter, whose type may have a `name` of its own."""
     if isinstance(value, Tensor):
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
         size = "x".join(str(n) for n in value.shape)
-        return f"({key}): {kind} containing: [{value.dtype!r} of size {size}]"
-    return f"({key}): Object of type: {type(value).__name__}"
+        return f"  ({key}): {kind} containing: [{name or repr(value.dtype)} of size {size}]"
+    return f"  ({key}): Object of type: {type(value).__name__}"
 
 
 def _as_parameter(value: Any) -> Any:
@@ -325,10 +326,6 @@ class ParameterList(Module):
     def extra_repr(self) -> str:
         """One line per value."""
         return "\n".join(_line_of_parameter(str(i), v) for i, v in enumerate(self))
-
-    def __repr__(self) -> str:
-        lines = self.extra_repr()
-        return layout(self._get_name(), lines.split("\n") if lines else [])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -431,11 +428,10 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """One line per value."""
-        return "\n".join(_line_of_parameter(key, value) for key, value in self.items())
-
-    def __repr__(self) -> str:
-        lines = self.extra_repr()
-        return layout(self._get_name(), lines.split("\n") if lines else [])
+        return "\n".join(
+            _line_of_parameter(key, value, value.type() if isinstance(value, Tensor) else "")
+            for key, value in self.items()
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

@@ -1,5 +1,5 @@
 """Gradients that are sparse although their tensors are dense: those of tables of which few rows
-were looked up.
+were looked up, or few elements gathered.
 
 They arise in the rule of a look-up, travel as COO tensors, and add up by being put one behind the
 other. Whatever is not a sum on their way makes them dense.
@@ -79,4 +79,31 @@ def looked_up(out: Tensor, index: Any, padding: int | None = None, scaled: bool 
     if node.grad_to is not None:
         places = ew.cast(detach(index), dtypes.int64)
         node.grad_to = Interior(None, _Rows(node, places, padding, scaled))
+    return out
+
+
+class _Elements:
+    """The gradient of a tensor of which elements were gathered along `dim`, as _Rows of a table."""
+
+    def __init__(self, out: Node, index: Tensor, dim: int) -> None:
+        self.out = weakref.ref(out)
+        self.index = index
+        self.dim = dim
+
+    def __call__(self, g: Tensor) -> list[Any]:
+        out = self.out()
+        assert out is not None, "a node that is walked is alive"
+        source = out.inputs[0]
+        array = self.index._values("sparse gradient")
+        places = np.indices(array.shape)
+        places[self.dim] = array
+        pattern = Coo(tensor_of(places.reshape(array.ndim, array.size)), source.meta.shape)
+        return [(source, make(pattern, reshape_to(dense(g), (array.size,)), source.meta.shape))]
+
+
+def gathered(out: Tensor, index: Any, dim: int) -> Tensor:
+    """`out`, elements of a tensor gathered at `index`, with a sparse gradient for the tensor."""
+    node = node_of(out)
+    if node.grad_to is not None:
+        node.grad_to = Interior(None, _Elements(node, ew.cast(detach(index), dtypes.int64), dim))
     return out

@@ -372,3 +372,55 @@ def test_as_in_torch(name: str) -> None:
     with quietly():
         found = run(PROGRAMS[name])
     assert found is None, found
+
+
+MODULES = (
+    *("GroupNorm(2, 4)", "LocalResponseNorm(2)", "PixelShuffle(2)", "PixelUnshuffle(2)"),
+    *("ChannelShuffle(2)", "BatchNorm2d(4)", "InstanceNorm2d(4)", "CircularPad2d(1)"),
+)
+LAYOUTS = (
+    "x",
+    "x.transpose(0, 1).contiguous().transpose(0, 1)",
+    "x.mT.contiguous().mT",
+    "x.contiguous(memory_format=T.channels_last)",
+    "T.stack([x, x], -1)[..., 0]",
+    "x[:1].expand(2, 4, 6, 6)",
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strides_of_what_modules_give(module: str, layout: str) -> None:
+    lines = (
+        f"x = T.arange(288.0).reshape(2, 4, 6, 6); y = {layout}; m = T.nn.{module}",
+        "z = m(y)",
+        "check()",
+    )
+    with quietly():
+        found = run(lines, frozenset({"version"}))
+    assert found is None, found
+
+
+CALLS = {
+    "nn.LSTM(2, 3)": "(x)",
+    "nn.LSTM(2, 3, 2, batch_first=True)": "(x)",
+    "nn.LSTM(2, 3, bidirectional=True)": "(x)",
+    "nn.LSTM(2, 3, proj_size=2)": "(x)",
+    "nn.GRU(2, 3)": "(x)",
+    "nn.LSTMCell(2, 3)": "(x[0])",
+    "nn.GRUCell(2, 3)": "(x[0])",
+    "nn.utils.rnn": ".pad_sequence([x[0], x[1, :1]], padding_side='left')",
+}
+
+
+@pytest.mark.parametrize("made", CALLS)
+def test_strides_of_sequences(made: str) -> None:
+    lines = (
+        f"x = T.arange(24.0).reshape(4, 3, 2) / 9; m = T.{made}",
+        "[p.data.fill_(0.25) for p in getattr(m, 'parameters', list)()]",
+        f"y = m{CALLS[made]}",
+        "check()",
+    )
+    with quietly():
+        found = run(lines, frozenset({"version"}))
+    assert found is None, found

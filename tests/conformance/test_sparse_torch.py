@@ -255,3 +255,20 @@ def test_files() -> None:
         found = reader.load(file)
         for name, want in tensors(reader).items():
             assert close(described(found[name]), described(want)), name
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "index"),
+    [((3, 2), 0, [[0, 1], [0, 0]]), ((3, 2), 1, [[0], [1]]), ((4,), -1, [1, 1])],
+)
+def test_gather_with_a_sparse_gradient(shape: Any, dim: int, index: Any) -> None:
+    def seen(T: Any) -> Any:
+        x = T.ones(shape, requires_grad=True)
+        y = T.gather(x, dim, T.tensor(index), sparse_grad=True)
+        other = T.gather(x, dim, T.tensor(index), sparse_grad=True)
+        other.backward(T.arange(float(y.numel())).reshape(y.shape))
+        found = [x.grad._indices().tolist(), x.grad._values().tolist(), x.grad.to_dense().tolist()]
+        y.sum().backward()
+        return *found, x.grad.is_sparse, x.grad.to_dense().tolist()
+
+    assert seen(lg) == seen(torch)

@@ -511,6 +511,19 @@ def test_parts_for_gpus_are_refused(name: str) -> None:
         getattr(scatter_gather, name)([lg.ones(2)], [0])
 
 
+def test_lists_and_dicts_of_parameters_are_written_as_in_pytorch() -> None:
+    one, two = nn.Parameter(lg.ones(2)), nn.Parameter(lg.ones(1, 2))
+    first = "  (0): Parameter containing: [livegrad.float32 of size 2]"
+    assert repr(nn.ParameterList([one])) == f"ParameterList({first})"
+    assert repr(nn.ParameterList([one, 3])) == (
+        f"ParameterList(\n  {first}\n    (1): Object of type: int\n)"
+    )
+    assert repr(nn.ParameterDict({"a": two})) == (
+        "ParameterDict(  (a): Parameter containing: [torch.FloatTensor of size 1x2])"
+    )
+    assert repr(nn.ParameterList()) == "ParameterList()"
+
+
 def test_a_table_of_members_may_be_replaced() -> None:
     layer = nn.Linear(2, 2)
     layer._parameters = {"weight": nn.Parameter(lg.ones(2, 2)), "bias": None}

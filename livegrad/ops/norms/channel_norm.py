@@ -225,7 +225,7 @@ def _define(kind: str) -> tuple[Op, Op, Op]:
         infer=_infer(name),
         ref=_reference(kind),
         expand=_forward(kind),
-        layout=as_suggested if kind == "batch" else None,
+        layout=None if kind == "instance" else as_suggested,
         grads=(input_rule, first_rule, bias_rule),
         saves="x",
         linked=0 if kind == "group" else 2,

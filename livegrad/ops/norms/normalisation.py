@@ -12,7 +12,7 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, check_number
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, as_scaled
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, div, mul
 from livegrad.ops.elementwise.division import divide
@@ -187,6 +187,7 @@ LOCAL_RESPONSE_NORM = Op(
     # expansion.
     infer=_local_infer,
     expand=_local_expand,
+    layout=as_scaled,
     saves="x",
     grad_fn="DivBackward0",
     samples=s.calls(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.lowering import lowered_by
@@ -157,6 +158,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         input: a tensor.
         dim: along which elements are picked.
         index: int64, with as many dims.
+        sparse_grad: the gradient of `input` is a sparse tensor of the elements that were picked.
 
     Example:
         >>> lg.gather(lg.tensor([[1, 2], [3, 4]]), 1, lg.tensor([[1], [0]]))
@@ -176,7 +178,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         return reshape_to(
             record(GATHER, (at_least_1d(input), at_least_1d(index)), (0,)), which.shape
         )
-    return record(GATHER, (input, index), (d,))
+    out = record(GATHER, (input, index), (d,))
+    return Above.sparse().gradients.gathered(out, index, d) if sparse_grad else out
 
 
 def at_least_1d(x: Tensor) -> Tensor:

@@ -575,7 +575,8 @@ def pad(
     for d, (before, after) in sorted(amounts.items()):
         if before or after:
             out = _pad_from_itself(out, d, before, after, mode)
-    return formatted_like(clone(x) if out is x else out, input)
+    out = clone(x) if out is x else out
+    return row_major(out) if mode == "circular" else formatted_like(out, input)
 
 
 pad_function = pad  # whose name is also that of an argument

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from livegrad.graph.blame import as_index
 from livegrad.graph.handle import node_of
+from livegrad.ops.bookkeeping.in_place import formatted_like
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.windows.unfolding import permuted
 
@@ -32,7 +33,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     at = len(lead)
     x = reshape_to(input, (*lead, channels // (r * r), r, r, height, width))
     x = permuted(x, (*range(at), at, at + 3, at + 1, at + 4, at + 2))
-    return reshape_to(x, (*lead, channels // (r * r), height * r, width * r))
+    out = reshape_to(x, (*lead, channels // (r * r), height * r, width * r))
+    return formatted_like(out, input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -53,7 +55,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     at = len(lead)
     x = reshape_to(input, (*lead, channels, height // r, r, width // r, r))
     x = permuted(x, (*range(at), at, at + 2, at + 4, at + 1, at + 3))
-    return reshape_to(x, (*lead, channels * r * r, height // r, width // r))
+    out = reshape_to(x, (*lead, channels * r * r, height // r, width // r))
+    return formatted_like(out, input)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -70,4 +73,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"channels divisible by it; got {groups} for {shape[1]} channels"
         )
     x = reshape_to(input, (shape[0], groups, shape[1] // groups, prod(shape[2:])))
-    return reshape_to(permuted(x, (0, 2, 1, 3)), shape)
+    return formatted_like(reshape_to(permuted(x, (0, 2, 1, 3)), shape), input)
