@@ -11,6 +11,7 @@ gradients are graph, are fused and compiled, and have gradients themselves.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +36,16 @@ if TYPE_CHECKING:
 Pair = tuple[Node, "Tensor"]
 
 
+# How many walks are remembered.
+_SPANS = 16
+
+
 class Walks(threading.local):
     """What the walk that this thread began last reaches: noted for those who ask, if any do.
 
     `reached` has ids of nodes, and of leaves' `grad_to`; `number` tells walks apart, but not one
-    from those `within` it, which compute something again.
+    from those `within` it, which compute something again. `spans` are the indices of the nodes that
+    the latest walks recorded, and whether these have gradients themselves.
     """
 
     are_watched = False
@@ -47,11 +53,23 @@ class Walks(threading.local):
     within = 0
     reached: frozenset[int] = frozenset()
 
+    def __init__(self) -> None:
+        self.spans: deque[tuple[int, int, bool]] = deque(maxlen=_SPANS)
+
     def begin(self, order: Sequence[Node]) -> None:
         """Notes a walk over these nodes."""
         if not self.within:
             self.number += 1
             self.reached = frozenset([id(x if x.interior else x.grad_to) for x in order])
+
+    def recorded(self, node: Node) -> bool:
+        """Whether a rule of one of the latest walks recorded a node."""
+        return any(
+            [
+                first <= node.index < end and (with_graph or node.grad_to is None)
+                for first, end, with_graph in self.spans
+            ]
+        )
 
 
 WALKS = Walks()
@@ -101,6 +119,7 @@ def reverse(
     # Rules run in the dtypes that the forward pass had.
     state.grad, state.caster = create_graph, None
     WALKS.within += 1
+    first = state.base + len(state.nodes)
     try:
         collect(grads, seeds)
         for node in order:
@@ -142,6 +161,8 @@ def reverse(
         raise
     finally:
         WALKS.within -= 1
+        if not WALKS.within:
+            WALKS.spans.append((first, state.base + len(state.nodes), create_graph))
         state.grad, state.site, state.caster = outer
     return order, arrived
 

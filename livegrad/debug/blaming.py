@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from livegrad.autograd.reverse import WALKS
 from livegrad.debug import search
 from livegrad.debug.names import Names
+from livegrad.debug.places import expression_at
 from livegrad.debug.report import Blame, Link
 from livegrad.debug.search import Found, is_leaf_of_parameter
 from livegrad.debug.updates import of_update
@@ -73,8 +75,9 @@ def _of_gradient(x: Any, g: Any) -> Blame | None:
 def told(found: Found, names: Names) -> Blame:
     """What was found, in the words of the program."""
     node = found.node
-    made = Blame(_name(found), found.how, node.site)
-    made.module = names.module_of(node, found.order) or _owner(node, names)
+    how = "backward" if found.how == "forward" and WALKS.recorded(node) else found.how
+    made = Blame(_name(found._replace(how=how)), how, node.site)
+    made.module = names.module_of(node, found.order)
     made.inputs = tuple([found.seen[x] for x in node.inputs if x in found.seen])
     made.result = found.given if found.given is not None else found.seen.get(node)
     made.gradient = found.gradient
@@ -85,8 +88,8 @@ def told(found: Found, names: Names) -> Blame:
         _tell_data(made, found, names)
     if found.put is not None:
         file, line = site_location(found.put.site)
-        made.note = f"the infinities in its inputs were put there by {found.put.op.name} at "
-        made.note += f"{file}:{line}"
+        who = "as data" if found.put.op.kind == "leaf" else f"by {found.put.op.name}"
+        made.note = f"the infinities in its inputs were put there {who} at {file}:{line}"
     return made
 
 
@@ -96,21 +99,13 @@ def _name(found: Found) -> str:
     if found.how != "backward" or found.given is not None:
         return node.op.name
     same = [n for n in found.order if n.site == node.site and n is not node and n.grad_to]
-    names = {n.op.name for n in same}
-    return f"{names.pop()} ({node.op.name})" if len(names) == 1 else node.op.name
+    names: set[str | None] = {n.op.name for n in same} or {expression_at(node.site).called}
+    whose = names.pop() if len(names) == 1 else None
+    return node.op.name if whose in (None, node.op.name) else f"{whose} ({node.op.name})"
 
 
 def _link(node: Node, found: Found) -> Link:
     return Link(node.op.name, *site_location(node.site), found.seen.get(node))
-
-
-def _owner(node: Node, names: Names) -> str | None:
-    """The module whose parameter an operation reads."""
-    for x in node.inputs:
-        name = names.of_leaf(x)
-        if name is not None:
-            return name.rpartition(".")[0] or None
-    return None
 
 
 def _tell_data(made: Blame, found: Found, names: Names) -> None:

@@ -157,10 +157,10 @@ _SECONDS = 120
 def predict_peak(step: Callable[[], Any], times: int = 3) -> int:
     """The most bytes that will be in use while `step()` runs: it is rehearsed, not run.
 
-    A copy of this process calls it some `times`, with everything recorded, planned and given
-    memory, and no kernel run; nothing happens to this one. Values that the step reads are
-    arbitrary there, so it should not decide by them how much to compute. It counts what is in use
-    now, and memory of livegrad's alone, as `memory_report()` does.
+    A copy of this process calls it once as it would be, and some `times` as it will be before long,
+    with everything recorded, planned and given memory, and no kernel run; nothing happens to this
+    one. Values that the step reads are arbitrary there, so it should not decide by them how much to
+    compute. It counts what is in use now, and memory of livegrad's alone, as `memory_report()`.
     """
     if not hasattr(os, "fork"):
         raise RuntimeError("predict_peak: this system cannot copy processes (os.fork)")
@@ -189,6 +189,8 @@ def _rehearse(step: Callable[[], Any], times: int, writing: int) -> None:  # pra
         warnings.simplefilter("ignore")  # of values that mean nothing
         BLAMING.enabled = False
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        step()  # at first sight, which has an arena of its own
+        rehearsal.plan_as_wholes()
         for _ in range(times):
             step()
         answer = rehearsal.peak()

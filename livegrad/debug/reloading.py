@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
@@ -235,15 +236,26 @@ def live(model: Module, optimizer: Any = None, *, arguments: dict[type, Any] | N
 
 
 def _files(model: Module) -> dict[str, Any]:
-    """The user's files in which classes of the model are defined, and their modules."""
+    """The user's files in which classes of the model are defined, and their modules; and the files
+    that these have functions and classes from."""
+    kinds = dict.fromkeys([base for m in model.modules() for base in type(m).__mro__])
+    modules = dict.fromkeys([module_of(kind) for kind in kinds])
     found = {}
-    for kind in dict.fromkeys([type(m) for m in model.modules()]):
-        for base in kind.__mro__:
-            module = module_of(base)
-            file = getattr(module, "__file__", None)
-            if file and not is_inside(file) and not _is_installed(file) and os.path.exists(file):
-                found[file] = module
+    for module in (todo := list(modules)):
+        file = getattr(module, "__file__", None)
+        if file and not is_inside(file) and not _is_installed(file) and os.path.exists(file):
+            found[file] = module
+            used = [_home(x) for x in list(vars(module).values())]
+            todo += [x for x in dict.fromkeys(used) if x is not None and x not in modules]
+            modules |= dict.fromkeys(used)
     return found
+
+
+def _home(x: Any) -> Any:
+    """The module that a value of a module comes from, if it is code."""
+    if isinstance(x, ModuleType):
+        return x
+    return module_of(x) if isinstance(x, type | FunctionType) else None
 
 
 def _is_installed(file: str) -> bool:

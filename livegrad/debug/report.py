@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from livegrad.debug.places import expression_at
 from livegrad.debug.values import Range
 from livegrad.graph.node import Site, site_location
 
@@ -36,7 +36,7 @@ class Blame:
     def __init__(self, op: str, how: str, site: Site | None) -> None:
         self.op, self.how = op, how
         self.file, self.line = site_location(site)
-        self.source = linecache.getline(self.file, self.line).strip() if self.line else ""
+        self.expression = expression_at(site)
         self.module: str | None = None
         self.step: int | None = None
         self.seen_in = ""
@@ -47,11 +47,16 @@ class Blame:
         self.parameters: tuple[str, ...] = ()
         self.note = ""
 
+    @property
+    def source(self) -> str:
+        """The text of the line."""
+        return self.expression.line
+
     def __repr__(self) -> str:
         return self.__str__()
 
     def __str__(self) -> str:
-        lines = [self._headline(), f"  {self._where()}"]
+        lines = [self._headline(), *self._where()]
         lines += [f"    input {i}: {x}" for i, x in enumerate(self.inputs)]
         if self.gradient is not None:
             lines.append(f"    gradient that came: {self.gradient}")
@@ -81,9 +86,9 @@ class Blame:
         made = "in data" if self.how == "data" else f"first made by {who}"
         return f"{what} {made}{when}"
 
-    def _where(self) -> str:
-        inside = f"   in {self.module}" if self.module else ""
-        return f"{self.file}:{self.line}: {self.source}{inside}"
+    def _where(self) -> list[str]:
+        inside = f", in {self.module}" if self.module else ""
+        return [f"  {self.file}:{self.line}{inside}", self.expression.marked("      ")]
 
 
 def _shortened(chain: Sequence[Link], most: int = 12) -> list[str]:

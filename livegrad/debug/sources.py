@@ -213,8 +213,8 @@ def _belong(value: Any, new: type, old: type) -> None:
                 continue
 
 
-def module_of(kind: type) -> ModuleType | None:
-    """The module in which a class was defined."""
+def module_of(kind: type | FunctionType) -> ModuleType | None:
+    """The module in which a class or a function was defined."""
     return sys.modules.get(kind.__module__)
 
 

@@ -176,7 +176,7 @@ class Op:
       or examples are computed one by one.
     - `outer` is (i, a, b) if the gradient of input i is the outer product of a and b, where these
       are single rows: numbers of inputs, or -1 for the gradient that comes.
-    - `flops(node)` counts multiplications, of products and what is like them; see train/flops.py.
+    - `flops(node)` counts multiplications, of products and the like; see compiler/flops.py.
     - `grad_fn` is what PyTorch calls the gradient, or a rule(node) of ops/support/parts.py that
       tells; by default the name of the op in its words, such as `AddBackward0`.
     - `samples` is a function giving test inputs; a registered op without samples fails the tests.

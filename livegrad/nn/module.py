@@ -14,7 +14,7 @@ from livegrad.device import Device, unavailable
 from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL
+from livegrad.graph.state import LOCAL, setting
 from livegrad.nn import loading
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
 from livegrad.nn.parameter import is_lazy
@@ -96,7 +96,8 @@ class Module(Stateful):
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooked:
-            return self._call_with_hooks(args, kwargs)
+            with setting(site=None):  # hooks have lines of their own
+                return self._call_with_hooks(args, kwargs)
         state = LOCAL.state
         site = state.site
         if self._is_ours:

@@ -275,7 +275,7 @@ class Optimizer:
                 if state.written:
                     compute_large_writes(state)
                 if BLAMING.asked != state.base:
-                    BLAMING.state = state
+                    BLAMING.state, BLAMING.knows_loss = state, False
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:
                     self._refuse_sparse(group)

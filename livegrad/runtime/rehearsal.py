@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.graph.state import Runtime
-from livegrad.runtime import flush
+from livegrad.graph.node import Node
+from livegrad.graph.state import Runtime, State
+from livegrad.runtime import flush, plans
+from livegrad.runtime.cpu.pieces import flushing
 from livegrad.runtime.cpu.pieces.flushing import ARENA as OF_LISTS
 from livegrad.runtime.cpu.segments import ARENA as OF_PLANS, Segments
 from livegrad.runtime.memory import memory_peak, reset_peak
@@ -16,14 +18,34 @@ from livegrad.runtime.sight import Policy
 
 
 def begin() -> None:
-    """From now on, flushes take plans as wholes, and run none of their kernels."""
-    Policy.whole, Runtime.by_pieces = True, False
-    flush._flush_as_before = _never  # type: ignore[assignment]
+    """From now on, flushes run none of their kernels. They are as they would be: piece by piece at
+    first sight, if there are pieces for it."""
+    _Phase.wholes = Policy.whole
+    flush._flush_as_before = _take_known_plan
     Segments.run = _reserve  # type: ignore[method-assign]
+    setattr(flushing, "call_freely_with_5", _succeed)  # noqa: B010 - it is imported there
     reset_peak()
 
 
-def _never(*_: Any) -> bool:
+def plan_as_wholes() -> None:
+    """From now on, flushes take plans as wholes, as they do once these have come often enough."""
+    Policy.whole, Runtime.by_pieces, _Phase.wholes = True, False, True
+
+
+class _Phase:
+    """Whether all is planned as wholes by now."""
+
+    wholes = False
+
+
+def _succeed(*_: int) -> int:
+    return 0
+
+
+def _take_known_plan(state: State, roots: tuple[Node, ...]) -> bool:
+    """Has what is pending planned as a whole if its plan is known; no, it has not run."""
+    if not _Phase.wholes:
+        Policy.whole = plans.find(flush._snapshot(state, roots)) is not None
     return False
 
 
@@ -41,4 +63,4 @@ def arenas() -> dict[str, int]:
     return {"plans": OF_PLANS.nbytes, "lists of pieces": OF_LISTS.nbytes}
 
 
-__all__ = ["arenas", "begin", "peak"]
+__all__ = ["arenas", "begin", "peak", "plan_as_wholes"]

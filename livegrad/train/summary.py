@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from livegrad.compiler.flops import flops_of
 from livegrad.creation import zeros
 from livegrad.graph.handle import Handle
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import is_lazy
-from livegrad.train.flops import flops_of
 from livegrad.train.restoring import restored
 from livegrad.utils.module_trace import Call, ModuleTrace, tensors_in, trace_modules
 

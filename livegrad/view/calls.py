@@ -17,6 +17,7 @@ from typing import Any
 
 from livegrad.graph.events import BACKWARD, STEP, WALKED
 from livegrad.graph.state import LOCAL, State
+from livegrad.graph.views import taken_by
 from livegrad.nn.module import Module
 
 # What marks say besides paths of modules.
@@ -259,8 +260,18 @@ def take_notes(marks: Marks, enabled: bool) -> None:
 
 
 def names_by_node(nodes: Iterable[Any]) -> dict[int, str]:
-    """Names of computed values that are parameters: by their tensors, or because they collect."""
-    found = {id(tensor._node): name for name, tensor in NAMES.parameters()}
+    """Names of computed values that are parameters: by their tensors, or because they collect.
+
+    Of those that have been written to in place since, such as statistics, the values before.
+    """
+    written = LOCAL.state.written
+    found = {}
+    for name, tensor in NAMES.parameters():
+        node = tensor._node
+        found[id(node)] = name
+        while node in written:
+            node = taken_by(node, written[node])
+            found[id(node)] = name
     for node in nodes:
         to = node.grad_to
         if to is not None and to is not True and callable(to):

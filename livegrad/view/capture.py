@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from livegrad.compiler.flops import flops_of as product_flops
 from livegrad.graph.events import NODES
 from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
@@ -19,6 +20,10 @@ from livegrad.view.asking import Graph
 from livegrad.view.calls import BACKWARD_MARK, NAMES, UPDATE_MARK, names_by_node
 from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, SETUP, UPDATE, GraphNode
 from livegrad.view.places import place_of
+
+# What was counted before: an operation may have to be expanded for it.
+_PRODUCTS: dict[Any, int] = {}
+_MOST_KNOWN = 4096
 
 # A graph of more nodes is cut: what was recorded last is kept.
 MOST_NODES = 100_000
@@ -101,15 +106,23 @@ def _attrs(node: Node) -> str:
 
 def flops_of(node: Node) -> int:
     """About how many operations a node takes: two per multiplication of products."""
-    op = node.op
-    if op.kind in ("movement", "leaf", "gradient", "gradient_of"):
+    if node.op.kind in ("movement", "leaf", "gradient", "gradient_of"):
         return 0
-    if op.flops is not None:
-        try:
-            return 2 * int(op.flops(node))
-        except (AttributeError, IndexError):  # inputs that are known no more
-            return 0
-    return max([node.meta.numel, *[x.meta.numel for x in node.inputs]])
+    return products_of(node) or max([node.meta.numel, *[x.meta.numel for x in node.inputs]])
+
+
+def products_of(node: Node) -> int:
+    """The operations of the products that a node consists of; 0 if there are none."""
+    op = node.op
+    if not node.inputs or (op.flops is None and op.kind != "composite"):
+        return 0  # or its inputs are known no more
+    key = node.spec, tuple([x.meta for x in node.inputs])
+    known = _PRODUCTS.get(key)
+    if known is None:
+        if len(_PRODUCTS) >= _MOST_KNOWN:
+            _PRODUCTS.clear()
+        known = _PRODUCTS[key] = int(product_flops(node))
+    return known
 
 
 def _add_leaves(made: Captured, nodes: Sequence[Node]) -> None:
@@ -158,6 +171,7 @@ def _mirror(made: Captured, gradient: Node, state: State) -> bool:
         mirrored = _plain(node, -number, BACKWARD, inputs, module)
         mirrored.of, mirrored.op = number, f"{node.op.name} backward"
         mirrored.attrs = ""
+        mirrored.flops += products_of(node)  # of products, the gradient is two
         made.nodes[-number] = mirrored
     names = [NAMES.name_of(leaf()) for leaf in held.leaves]
     made.gradients[NODES[gradient]] = [

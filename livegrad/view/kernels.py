@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from livegrad.graph.events import PLANS, kernel_name
 from livegrad.graph.node import Node
 from livegrad.view.capture import Captured, flops_of
-from livegrad.view.nodes import GraphKernel, Life
+from livegrad.view.nodes import LEAF, GraphKernel, Life
 
 
 class Account:
@@ -72,14 +74,19 @@ class Account:
     # ---- pieces --------------------------------------------------------------------------------
 
     def _take_list(self, listed: Any) -> None:
-        plan, order = listed.plan, self._captured.order
-        steps = zip(plan.steps, plan.notes.steps, listed.step_places, strict=True)
-        for number, (step, told, place) in enumerate(steps):
-            found = order[place] if 0 <= place < len(order) else 0
+        plan = listed.plan
+        numbers = self._numbers_of(listed.step_places)
+        products = Counter(
+            [n for n, step in zip(numbers, plan.steps, strict=True) if step.kind == "product"]
+        )
+        steps = zip(plan.steps, plan.notes.steps, numbers, strict=True)
+        for number, (step, told, found) in enumerate(steps):
             node = self._captured.nodes.get(found)
             nodes = (found,) if node is not None else ()
             moved = node.nbytes if node is not None else 0
-            flops = node.flops if node is not None else 0
+            flops = prod(step.shape) * max(1, len(told.nodes))
+            if step.kind == "product" and node is not None:
+                flops = max(flops, node.flops // products[found])
             kernel = GraphKernel(
                 number, kernel_name(step.signature) if step.signature else "", step.kind,
                 tuple([x.op.name for x in told.nodes]), tuple(step.shape), nodes,
@@ -89,6 +96,38 @@ class Account:
             self.kernels.append(kernel)
             self.signatures.append(step.signature)
             self.work.append([(found, max(1, flops))] if nodes else [])
+        self._take_lives(listed, numbers)
+
+    def _numbers_of(self, places: list[int]) -> list[int]:
+        """The captured node that each step belongs to: what comes to a place again is its gradient.
+
+        Sums of gradients belong to nobody.
+        """
+        order, nodes = self._captured.order, self._captured.nodes
+        found, done, before = [], set(), -1
+        for place in places:
+            if place != before:
+                done.add(before)
+            before = place
+            number = order[place] if 0 <= place < len(order) else 0
+            found.append(-number if place in done and -number in nodes else number)
+        return found
+
+    def _take_lives(self, listed: Any, numbers: list[int]) -> None:
+        """What pieces hand on, what they leave to the program, and what was there before."""
+        order, nodes, end = self._captured.order, self._captured.nodes, len(self.kernels) - 1
+        for lived in listed.lives:
+            number = order[lived.place] if lived.is_kept else numbers[lived.first]
+            node = nodes.get(number)
+            op = "sum of gradients" if node is None else node.op
+            last, what = (end, "result") if lived.is_kept else (lived.last, "value")
+            self.lives.append(Life(number, op, lived.nbytes, lived.first, last, what))
+        if self.lives:
+            self.lives += [
+                Life(node.number, node.op, node.nbytes, 0, end, "leaf")
+                for node in nodes.values()
+                if node.phase == LEAF
+            ]
 
 
 class _Traffic:

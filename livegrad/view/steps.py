@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from livegrad.view.asking import Graph
 from livegrad.view.capture import MOST_NODES
 from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
-from livegrad.view.record import Flush, StepRecord
+from livegrad.view.record import Flush, Span, StepRecord
 
 
 def graph_of_step(step: StepRecord) -> Graph:
@@ -23,7 +23,7 @@ def graph_of_step(step: StepRecord) -> Graph:
             continue
         graph.left_out += flush.known.captured.left_out
         _merge(nodes, flush.known.captured.nodes.values())
-        _add_kernels(graph, flush, place)
+        _add_kernels(graph, flush, place, step.spans)
         for number, stats in flush.stats.items():
             if number in nodes:
                 nodes[number].stats = stats
@@ -41,13 +41,13 @@ def _merge(nodes: dict[int, GraphNode], more: Iterable[GraphNode]) -> None:
             nodes[node.number] = replace(node)
 
 
-def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
+def _add_kernels(graph: Graph, flush: Flush, place: int, spans: Sequence[Span]) -> None:
     account = flush.known.account if flush.known is not None else None
     if account is None:
         return
     first = len(graph.kernels)
     rows = flush.rows
-    times = _seconds(flush, rows, account.work)
+    times = _seconds(flush, rows, account.work, spans)
     if flush.tier == "plan":  # what was planned tells more exactly what there was to do
         for number in {node for work in account.work for node, _ in work} & set(graph.nodes):
             graph.nodes[number].flops = 0
@@ -74,14 +74,21 @@ def _add_kernels(graph: Graph, flush: Flush, place: int) -> None:
 
 
 def _seconds(
-    flush: Flush, rows: list[list[int] | None], work: list[list[tuple[int, int]]]
+    flush: Flush,
+    rows: list[list[int] | None],
+    work: list[list[tuple[int, int]]],
+    spans: Sequence[Span],
 ) -> list[float | None]:
-    """Seconds of each kernel: as measured, else shares of the flush by their work."""
+    """Seconds of each kernel: as measured, else shares of the flush by their work.
+
+    What was planned and compiled meanwhile is not theirs.
+    """
     if any(rows) and len(rows) == len(work):
         return [None if row is None else (row[1] - row[0]) / 1e9 for row in rows]
     weights = [max(1, sum([w for _, w in each])) for each in work]
     total = sum(weights) or 1
-    whole = (flush.ended - flush.started) / 1e9
+    made = [x for x in spans if flush.started <= x.started < flush.ended and x.what != "data"]
+    whole = max(0, flush.ended - flush.started - sum([x.ended - x.started for x in made])) / 1e9
     return [whole * w / total for w in weights]
 
 

@@ -228,3 +228,29 @@ def test_a_base_whose_init_changes(program: Any) -> None:
     edited.steps(2)
     assert live.changes[-1].error == ""
     assert live.changes[-1].appeared == ("more.weight", "more.bias")
+
+
+def test_a_function_that_is_imported_from_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    other = tmp_path / "live_helpers.py"
+    other.write_text("def activate(x):\n    return x.relu()\n")
+    monkeypatch.setitem(globals(), "ORIGINAL", FROM_ANOTHER_FILE)
+    program = Program(tmp_path, "live_with_helpers")
+    live = lg.live(program.model, program.optimizer)
+    try:
+        assert sorted(map(os.path.basename, live.files)) == [other.name, program.file.name]
+        program.steps(2)
+        other.write_text("def activate(x):\n    return x.relu() * 0.0 + 3.0\n")
+        program.steps(2)
+        assert [change.replaced for change in live.changes] == [("activate",)]
+        assert program.module.activate(lg.ones(1)).item() == 3.0
+    finally:
+        live.stop()
+        sys.modules.pop("live_helpers", None)
+
+
+FROM_ANOTHER_FILE = ORIGINAL.replace(
+    "def activate(x):\n    return x.relu() * SCALE\n", "from live_helpers import activate\n"
+)

@@ -63,8 +63,8 @@ def clip_grads_with_norm_(
 
 
 def _scale(params: list[Any], max_norm: float, total: Any) -> None:
-    ask_early(params)
     factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+    ask_early(params, factor)
     for p in params:
         p.grad.mul_(factor)
 

@@ -18,19 +18,22 @@ from livegrad.graph.watch import BLAMING
 from livegrad.ops.bookkeeping.finite import LARGE, ask_apart, may_ask
 
 
-def ask(groups: Sequence[Any]) -> bool:
-    """Records the question about the gradients of some groups; whether it could."""
+def ask(groups: Sequence[Any], *others: Any) -> bool:
+    """Records the question about the gradients of some groups, and others; whether it could."""
     state = LOCAL.state
     before, state.grad = state.grad, False
     try:
-        return may_ask(state) and ask_apart(groups)
+        return may_ask(state) and ask_apart(groups, *others)
     finally:
         state.grad = before
 
 
-def ask_early(parameters: Sequence[Any]) -> None:
-    """Asks about gradients that are about to be overwritten, instead of when they are used."""
-    if BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}]):
+def ask_early(parameters: Sequence[Any], *factors: Any) -> None:
+    """Asks about gradients that are about to be overwritten, instead of when they are used.
+
+    `factors` are what they are going to be multiplied by.
+    """
+    if BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}], *factors):
         BLAMING.asked = LOCAL.state.base
 
 

@@ -50,6 +50,8 @@ FINITE = Op(
     samples=s.calls(),
 )
 
+_ASKS = (0, 1, True)  # no parameters, one stream
+
 # A write of so many bytes in the same flush is made in place, which a plan that may stop could not.
 LARGE = 1 << 16
 
@@ -77,23 +79,26 @@ def _is_looked_at(meta: Meta) -> bool:
     return meta.device is CPU and meta.dtype.category >= FLOAT
 
 
-def ask_apart(groups: Sequence[Any]) -> bool:
+def ask_apart(groups: Sequence[Any], *others: Any) -> bool:
     """Records the question for all gradients of some groups, as a node of its own; if any."""
-    state = LOCAL.state
     found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
-    asked = [g for g in found if _is_looked_at(g._node.meta)]
-    if not asked:
-        return False
+    asked = [x for x in (*found, *others) if _is_looked_at(x._node.meta)]
+    if asked:
+        _ask_about(LOCAL.state, asked)
+    return bool(asked)
+
+
+@hot
+def _ask_about(state: State, asked: list[Any]) -> None:
     loss = latest_loss(state)
     if loss is not None:
         asked.append(loss)
     held, state.held = state.held, True
     try:
-        node = record(FINITE, asked, (0, 1, True))._node
-        state.handles[-1] = Pending(node, asked)
+        asking = record(FINITE, asked, _ASKS)
+        state.handles[-1] = Pending(asking._node, asked)
     finally:
         state.held = held
-    return True
 
 
 def settle(node: Node) -> None:

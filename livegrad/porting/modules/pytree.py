@@ -13,6 +13,7 @@ from livegrad.func.tree import (
     Shape as TreeSpec,
     apart,
     flatten as tree_flatten,
+    flatten_up_to,
     is_container,
     unflatten as tree_unflatten,
 )
@@ -178,7 +179,7 @@ def tree_map_with_path(
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
     """A nested value with each leaf replaced, together with those at the same place in others."""
     leaves, shape = tree_flatten(tree, is_leaf)
-    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    others = [flatten_up_to(rest, shape) for rest in rests]
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], shape)
 
 

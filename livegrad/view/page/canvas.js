@@ -10,7 +10,18 @@
   const HEAD = 26;
   const PAD = 12;
 
-  const textWidth = (text, size) => text.length * size * 0.64;
+  // As wide as the page's font draws it, in bold.
+  const pen = document.createElement("canvas").getContext("2d");
+  const widths = new Map();
+  function textWidth(text, size) {
+    const key = `${size} ${text}`;
+    if (!widths.has(key)) {
+      if (widths.size > 20000) widths.clear();
+      pen.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+      widths.set(key, pen.measureText(text).width);
+    }
+    return widths.get(key);
+  }
 
   function titleOf(at) {
     if (at.kind !== "op") return at.title;
@@ -172,8 +183,10 @@
   }
 
   function clipped(text, width, size) {
-    const most = Math.max(3, Math.floor(width / (size * 0.6)));
-    return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+    if (textWidth(text, size) <= width) return text;
+    let most = text.length - 1;
+    while (most > 2 && textWidth(`${text.slice(0, most)}…`, size) > width) most -= 1;
+    return `${text.slice(0, most)}…`;
   }
 
   function drawBox(at, view) {

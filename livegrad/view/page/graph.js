@@ -137,7 +137,8 @@
   function fit(least) {
     const { clientWidth: width, clientHeight: height } = svg;
     if (!width || !view.root) return;
-    const k = Math.max(typeof least === "number" ? least : 0.05, Math.min(1.15, (width - 40) / view.root.width, (height - 60) / view.root.height));
+    const whole = Math.max(0.05, Math.min(1.15, (width - 40) / view.root.width, (height - 60) / view.root.height));
+    const k = typeof least === "number" && whole < 0.8 * least ? least : whole;
     view.zoom = { k, x: Math.max(20, (width - view.root.width * k) / 2), y: Math.max(16, (height - view.root.height * k) / 2) };
     applyZoom();
   }
@@ -318,14 +319,14 @@
       step.error ? failure(step.error) : null,
       LG.h("dl", {}, row("took", LG.time(step.seconds)), row("operations", String(ops.length)), row("kernels", String(step.kernels.size)),
         row("values", LG.bytes(LG.sum(ops, (n) => n.nbytes))), row("work", LG.flops(LG.sum(ops, (n) => n.flops))),
-        row("not drawn", step.left_out ? `${step.left_out} nodes that were not recorded in full` : null)),
+        row("not drawn", step.left_out ? `${step.left_out} ${step.left_out === 1 ? "node" : "nodes"}, not recorded in full` : null)),
       list("Slowest", line("seconds", LG.time)),
       list("Largest", line("nbytes", LG.bytes)),
       LG.h("p", { class: "hint" }, "Click an operation for its line, kernel, time and values. Double-click a group, or press Enter, to open it.")];
   }
 
   function failure(error) {
-    return LG.h("div", { class: "failure" }, LG.h("b", {}, error.type), LG.h("p", {}, error.text),
+    return LG.h("div", { class: "failure" }, LG.h("b", {}, error.type), LG.h("div", { class: "said" }, error.text.split("\n").map((line) => LG.h("div", { class: line.startsWith("  ") ? "drawn" : "" }, line))),
       Object.keys(error.shapes).length ? LG.h("table", {}, Object.entries(error.shapes).map(([name, shape]) => LG.h("tr", {}, LG.h("td", {}, name), LG.h("td", {}, shape)))) : null,
       error.line ? LG.h("button", { class: "link", onclick: () => LG.showLine(error.file, error.line) }, `${LG.base(error.file)}:${error.line}`) : null);
   }

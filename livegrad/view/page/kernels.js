@@ -50,7 +50,8 @@
     LG.empty(list, table);
     drawKernel(step.kernels.get(chosen));
     const limits = LG.state.limits || (LG.state.limits = await LG.state.document.limits().catch(() => null));
-    if (limits) drawRoofline(all, limits);
+    if (limits && all.some((kernel) => kernel.tier !== "piece")) drawRoofline(all, limits);
+    else LG.empty(chart);
   }
 
   // "add ×3 relu": an op as often as it comes.
@@ -81,7 +82,7 @@
         const node = step.byNumber.get(number);
         return node && LG.h("button", { class: "chip", onclick: () => LG.showNode(number) }, LG.h("i", { style: `background:var(--${node.phase})` }), node.op, LG.h("small", {}, ` ${LG.where(node)}`));
       }),
-      kernel.tier === "piece" ? LG.h("p", { class: "hint" }, "This structure is new, so it was run op by op. Once it has come often enough it is planned as a whole, and fused.") : null,
+      kernel.tier === "piece" ? LG.h("p", { class: "hint" }, "This structure is new, so it was run op by op, and its kernels were not timed one by one: their times are shares by work. Once it has come often enough it is planned as a whole, fused and timed.") : null,
       kernel.reads.length ? [LG.h("h3", {}, "Not in one with what it reads"), kernel.reads.map(([number, why]) => reason(number, why))] : null,
       readers.length ? [LG.h("h3", {}, "Not in one with what reads it"), readers.map((k) => reason(k.number, k.reads.find(([source]) => source === kernel.number)[1]))] : null,
       LG.h("h3", {}, "Code"), LG.h("button", { onclick: () => showCode(kernel, code, "ir") }, "LLVM IR"), " ", LG.h("button", { onclick: () => showCode(kernel, code, "assembly") }, "Assembly"), code);
@@ -100,8 +101,8 @@
 
   // Time against the limits of memory and arithmetic, both axes by powers of ten.
   function drawRoofline(kernels, limits) {
-    const [width, height, left, bottom] = [640, 230, 52, 28];
-    const points = kernels.filter((k) => k.seconds && k.nbytes && k.flops).map((k) => ({ k, x: k.flops / k.nbytes, y: k.flops / k.seconds }));
+    const [width, height, left, bottom] = [640, 230, 58, 34];
+    const points = kernels.filter((k) => k.seconds && k.nbytes && k.flops && k.tier !== "piece").map((k) => ({ k, x: k.flops / k.nbytes, y: k.flops / k.seconds }));
     const [x0, x1] = [-2, 3];
     // A kernel that was quicker than what was measured shows that the machine can do more.
     limits = { bytes: limits.bytes, flops: points.reduce((most, p) => Math.max(most, p.y), limits.flops) };
@@ -111,12 +112,13 @@
     const py = (y) => 10 + ((top - Math.log10(Math.max(y, 1))) / (top - low)) * (height - bottom - 10);
     const ridge = limits.flops / limits.bytes;
     const roof = `M${px(0.01)} ${py(0.01 * limits.bytes)}L${px(ridge)} ${py(limits.flops)}L${px(1000)} ${py(limits.flops)}`;
-    const ticks = [0.01, 0.1, 1, 10, 100, 1000].map((x) => LG.s("g", { class: "tick" }, LG.s("line", { x1: px(x), x2: px(x), y1: 10, y2: height - bottom }), LG.s("text", { x: px(x), y: height - 12, "text-anchor": "middle" }, String(x))));
+    const ticks = [0.01, 0.1, 1, 10, 100, 1000].map((x) => LG.s("g", { class: "tick" }, LG.s("line", { x1: px(x), x2: px(x), y1: 10, y2: height - bottom }), LG.s("text", { x: px(x), y: height - bottom + 13, "text-anchor": "middle" }, x === 0.01 ? "≤ 0.01" : String(x))));
     const levels = [];
-    for (let power = Math.ceil(low); power <= top; power += 1) levels.push(LG.s("g", { class: "tick" }, LG.s("line", { x1: left, x2: width - 12, y1: py(10 ** power), y2: py(10 ** power) }), LG.s("text", { x: left - 6, y: py(10 ** power) + 3, "text-anchor": "end" }, LG.units(10 ** power, ""))));
-    LG.empty(chart, LG.h("h3", {}, "Roofline", LG.h("small", {}, ` memory ${LG.units(limits.bytes, "B/s")}, arithmetic ${LG.units(limits.flops, "FLOP/s")}, measured on the machine that ran it; above the slope: read from caches`)),
+    for (let power = Math.ceil(low); power <= top; power += 1) levels.push(LG.s("g", { class: "tick" }, LG.s("line", { x1: left, x2: width - 12, y1: py(10 ** power), y2: py(10 ** power) }), LG.s("text", { x: left - 6, y: py(10 ** power) + 3, "text-anchor": "end" }, LG.units(10 ** power, "").replace(/\.0+/, ""))));
+    LG.empty(chart, LG.h("h3", {}, "Roofline", LG.h("small", {}, ` memory ${LG.units(limits.bytes, "B/s")}, arithmetic ${LG.units(limits.flops, "FLOP/s")}, measured on the machine that ran it. Each circle is a kernel, the larger the longer it took; above the slope: read from caches`)),
       LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot" }, ticks, levels, LG.s("path", { d: roof, class: "roof" }),
-        LG.s("text", { x: width - 14, y: height - 1, "text-anchor": "end", class: "axis" }, "FLOP per byte"),
+        LG.s("text", { x: width - 14, y: height - 4, "text-anchor": "end", class: "axis" }, "FLOP per byte that is moved"),
+        LG.s("text", { x: left + 6, y: 18, class: "axis" }, "FLOP/s"),
         points.map(({ k, x, y }) => LG.s("circle", { cx: px(x), cy: py(y), r: 3 + 7 * Math.sqrt(k.seconds / (kernels[0].seconds || 1)), class: k.number === chosen ? "point chosen" : "point", onclick: () => { chosen = k.number; draw(); } },
           LG.s("title", {}, `${k.number}. ${k.kind} ${LG.shape(k.shape)}\n${LG.time(k.seconds)}, ${LG.number(x)} FLOP/B, ${LG.units(y, "FLOP/s")}`)))));
   }

@@ -39,9 +39,7 @@
     const all = lives();
     const count = step.kernels.size;
     if (!all.length || !count) {
-      const whole = LG.state.overview.steps.findLast((s) => s.graph && s.tiers.join() === "plan");
-      LG.empty(chart, LG.nothing("What lives when is known of steps that were planned as a whole; this one was run piece by piece, or not recorded."),
-        whole ? LG.h("button", { onclick: () => { LG.state.follow = false; LG.goToStep(whole.n); } }, `Step ${whole.n} was planned as a whole`) : null);
+      LG.empty(chart, LG.nothing("Nothing is known of what this step had in memory: no kernel of it was recorded."));
       LG.empty(tables);
       return;
     }
@@ -72,7 +70,7 @@
     LG.empty(chart, LG.h("h3", {}, `Peak ${LG.bytes(total[peak])}`, LG.h("small", {}, ` while kernel ${peak} runs (${[...step.kernels.values()][peak].ops.slice(0, 4).join(" ")})`)),
       LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", preserveAspectRatio: "none" }, areas, LG.s("line", { x1: (peak + 0.5) * wide, x2: (peak + 0.5) * wide, y1: 0, y2: height, class: "peak" }), hits),
       LG.h("p", { class: "hint" }, kinds.map((kind) => [LG.h("i", { class: `swatch ${kind}` }), `${NAMES[kind]}: ${LG.bytes(sums[kind][peak])} at the peak   `])),
-      (step.flushes || []).some((flush) => flush.tier !== "plan") ? LG.h("p", { class: "hint" }, "A part of this step was run piece by piece: of that it is not known what lives when, so the picture lacks it.") : null);
+      (step.flushes || []).some((flush) => flush.tier !== "plan") ? LG.h("p", { class: "hint" }, "What was run piece by piece counts in blocks of the arena, which are up to a quarter larger than what is in them.") : null);
   }
 
   // Values between kernels lie in the arena of their plan, where they take turns.
@@ -84,7 +82,7 @@
       return { ...flush, i, values: LG.sum(values, (life) => life.nbytes), plan: kernels.find((k) => k.flush === i)?.plan };
     }).filter((row) => row.arena || row.results);
     return rows.length ? LG.h("section", {}, LG.h("h3", {}, "Arenas", LG.h("small", {}, " scratch memory that the kernels of a flush share")),
-      LG.table([["flush", (r) => r.reason], ["plan", (r) => String(r.plan ?? "–"), "right"], ["arena", (r) => LG.bytes(r.arena), "right"], ["of values", (r) => (r.tier === "plan" ? LG.bytes(r.values) : "–"), "right"], ["results", (r) => LG.bytes(r.results), "right"]], rows)) : null;
+      LG.table([["flush", (r) => LG.h("span", { class: "ops nowrap" }, r.reason)], ["plan", (r) => String(r.plan ?? "–"), "right"], ["arena", (r) => LG.bytes(r.arena), "right"], ["of values", (r) => LG.bytes(r.values), "right"], ["results", (r) => LG.bytes(r.results), "right"]], rows)) : null;
   }
 
   function grouped(all, key) {
@@ -99,7 +97,7 @@
     const freed = there.filter((life) => life.what === "value").sort((a, b) => b.nbytes - a.nbytes).slice(0, 12);
     LG.empty(tables, arenas(all),
       LG.h("section", {}, LG.h("h3", {}, "What would free most", LG.h("small", {}, " between kernels, at the peak")),
-        freed.length ? LG.table([["value", (l) => (l.node ? `${l.op} of ${l.node.op}` : l.op)], ["line", (l) => (l.node ? LG.where(l.node) : "")], ["bytes", (l) => LG.bytes(l.nbytes), "right"], ["waits", (l) => `${l.last - l.first} kernels`, "right"]], freed, (l) => l.node && LG.showNode(l.node.number))
+        freed.length ? LG.table([["value", (l) => (l.node && l.node.op !== l.op ? `${l.op} of ${l.node.op}` : l.op)], ["line", (l) => LG.h("span", { class: "nowrap" }, l.node ? LG.where(l.node) : "")], ["bytes", (l) => LG.bytes(l.nbytes), "right"], ["waits", (l) => `${l.last - l.first} kernels`, "right"]], freed, (l) => l.node && LG.showNode(l.node.number))
           : LG.nothing("Nothing waits in memory between kernels there."),
         LG.h("p", { class: "hint" }, "Values that wait long for their gradient are what utils.checkpoint saves.")),
       place("By module", (life) => (life.node ? life.node.module || life.node.phase : NAMES[life.what])),

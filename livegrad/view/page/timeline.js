@@ -32,16 +32,17 @@
     const last = steps.slice(-240);
     const [width, height] = [900, 90];
     const sorted = last.map((s) => s.us).sort((a, b) => a - b);
-    const most = Math.max(1, Math.min(sorted[sorted.length - 1] || 1, 4 * (sorted[Math.floor(sorted.length * 0.9)] || 1)));
+    const most = Math.max(1, Math.min(sorted[sorted.length - 1] || 1, 6 * (sorted[sorted.length >> 1] || 1)));
     const wide = width / Math.max(1, last.length);
-    LG.empty(bars, LG.h("h3", {}, "Steps", LG.h("small", {}, ` ${steps.length} recorded; median ${LG.time((sorted[sorted.length >> 1] || 0) / 1e6)}`)),
+    const cut = sorted[sorted.length - 1] > most ? ", longer ones are cut" : "";
+    LG.empty(bars, LG.h("h3", {}, "Steps", LG.h("small", {}, ` ${last[0]?.n ?? 0} to ${last[last.length - 1]?.n ?? 0}; median ${LG.time((sorted[sorted.length >> 1] || 0) / 1e6)}; the height is ${LG.time(most / 1e6)}${cut}`)),
       LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", preserveAspectRatio: "none" },
         last.map((s, i) => LG.s("g", { class: `step ${s.n === step.number ? "chosen" : ""} ${s.graph ? "" : "bare"}`, onclick: () => s.graph && LG.goToStep(s.n) },
           LG.s("rect", { x: i * wide, width: Math.max(1, wide - 1), y: height - height * Math.min(1, s.us / most), height: height * Math.min(1, s.us / most), class: "python" }),
           LG.s("rect", { x: i * wide, width: Math.max(1, wide - 1), y: height - height * Math.min(1, s.kernels_us / most), height: height * Math.min(1, s.kernels_us / most), class: "kernel" }),
           s.compiles ? LG.s("circle", { cx: i * wide + wide / 2, cy: 5, r: 3, class: "compiled" }) : null,
           LG.s("title", {}, `step ${s.n}: ${LG.time(s.us / 1e6)}, flushes ${LG.time(s.kernels_us / 1e6)}, ${s.nodes} nodes, ${s.compiles} compiled, ${s.tiers.join(" and ")}`)))),
-      LG.h("p", { class: "hint" }, LG.h("i", { class: "swatch python" }), "Python and recording  ", LG.h("i", { class: "swatch kernel" }), "flushes  ", LG.h("i", { class: "swatch compiled" }), "kernels were compiled"));
+      LG.h("p", { class: "hint" }, LG.h("i", { class: "swatch python" }), "Python and recording  ", LG.h("i", { class: "swatch kernel" }), "flushes  ", LG.h("i", { class: "swatch compiled" }), "kernels were compiled  ", last.some((s) => !s.graph) ? "pale: only the time was taken  " : "", "Click a step to see it."));
   }
 
   function drawLanes() {

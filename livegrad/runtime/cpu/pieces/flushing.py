@@ -328,6 +328,7 @@ class Sight:
         listed = desk.listed
         if not listed:
             return
+        self.told.take(desk, self.kept)
         arena = _grown(desk[TOP]) if self.has_run else ARENA.reserve(desk[TOP])
         scratch = SCRATCH.reserve(desk[SCRATCH_NEEDED])
         threads.pool.need_scratch(desk[THREAD_SCRATCH_NEEDED])
@@ -342,8 +343,6 @@ class Sight:
             if status == _BUSY:
                 time.sleep(2e-5)
         counters.kernels_run += listed
-        self.told.entries += desk.tables[ENTRIES][: listed * (ENTRY // WORD)]
-        self.told.arena = desk[TOP]
         if status:
             raise self._fault(status - 1)
         self.has_run = True

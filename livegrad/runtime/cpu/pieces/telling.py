@@ -8,10 +8,23 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
-from livegrad.graph.events import RECORDED, numbers_of_nodes
+from livegrad.graph.events import FLUSHING, RECORDED, numbers_of_nodes
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.native.hot import hot
-from livegrad.runtime.cpu.pieces.layout import ENTRY, ENTRY_CARD, ENTRY_PLACE, WORD
+from livegrad.runtime.cpu.pieces.desk import Desk
+from livegrad.runtime.cpu.pieces.layout import (
+    BASE,
+    BLOCKS,
+    BLOCKS_MADE,
+    ENTRIES,
+    ENTRY,
+    ENTRY_CARD,
+    ENTRY_PLACE,
+    TOP,
+    WORD,
+    WORDS,
+)
+from livegrad.runtime.cpu.pieces.lives import Lived, blocks_of, lives_of, used_by
 from livegrad.runtime.cpu.pieces.making import BY_CARD
 from livegrad.runtime.cpu.pieces.moulds import Told
 
@@ -30,8 +43,31 @@ class Listed:
         self.numbers = numbers_of_nodes(nodes[:count]) if RECORDED else ()
         self.entries: array[int] = array("q")
         self.arena = 0
+        # For each entry what it reads and writes, and blocks of the arena, if somebody looks.
+        self._used: list[tuple[list[int], list[int]]] = []
+        self._blocks: dict[int, int] = {}
+        # By address: the place of a node whose value is kept, and its bytes.
+        self._kept: dict[int, tuple[int, int]] = {}
         # Uses of weights whose gradients were added up several at a time.
         self.united = 0
+
+    def take(self, desk: Desk, kept: list[tuple[Node, Any]]) -> None:
+        """Copies the list, which is about to be run; `kept` are nodes and buffers for them."""
+        entries = desk.tables[ENTRIES][: desk.listed * (ENTRY // WORD)]
+        self.entries += entries
+        self.arena = desk[TOP]
+        if FLUSHING:
+            self._used += used_by(entries, desk.tables[WORDS])
+            self._blocks = blocks_of(desk.tables[BLOCKS], desk[BLOCKS_MADE])
+            base = desk[BASE]
+            self._kept = {x.ptr: (node.index - base, node.meta.nbytes) for node, x in kept}
+
+    @property
+    def lives(self) -> list[Lived]:
+        """The values that steps hand on in memory, as far as somebody has looked."""
+        steps = [len(_steps_of(card)) for card in self.entries[ENTRY_CARD // WORD :: ENTRY // WORD]]
+        places = self.entries[ENTRY_PLACE // WORD :: ENTRY // WORD]
+        return lives_of(self._used, list(places), steps, self._blocks, self._kept)
 
     # Its kernels are many and small.
     is_timed = False
