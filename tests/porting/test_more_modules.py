@@ -53,7 +53,7 @@ def test_own_names_are_neither_modules_nor_what_a_module_is_written_with() -> No
 def test_places_in_nested_values() -> None:
     tree = {"b": [1, 2], "a": (3, {"c": 4})}
     places = [(pytree.keystr(place), leaf) for place, leaf in pytree.tree_leaves_with_path(tree)]
-    assert places == [("['a'][0]", 3), ("['a'][1]['c']", 4), ("['b'][0]", 1), ("['b'][1]", 2)]
+    assert places == [("['b'][0]", 1), ("['b'][1]", 2), ("['a'][0]", 3), ("['a'][1]['c']", 4)]
     named = pytree.tree_map_with_path(lambda place, x: f"{pytree.keystr(place)}={x}", [5, (6,)])
     assert named == ["[0]=5", ("[1][0]=6",)]
     assert pytree.tree_is_leaf(3)
@@ -65,7 +65,7 @@ def test_nested_values_may_be_taken_apart_by_hand() -> None:
     value = {"x": 1, "y": (2, 3)}
     items, context = pytree.SUPPORTED_NODES[dict].flatten_fn(value)
     specs = [pytree.LeafSpec(), pytree.TreeSpec(tuple, (), [pytree.LeafSpec()] * 2)]
-    assert items == [1, (2, 3)]
+    assert list(items) == [1, (2, 3)]
     spec = pytree.TreeSpec(dict, context, specs)
     assert pytree.tree_unflatten([1, 2, 3], spec) == value
     assert spec == pytree.tree_structure(value)
