@@ -117,10 +117,13 @@ SERIES = {
 
 
 def least_seconds(step: Callable[[], Any], clock: Callable[[], float]) -> float:
-    """Of one step, its loss read; the first ones plan, and are not counted."""
-    for _ in range(6):
-        step().item()
+    """Of one step, its loss read; the first ones plan and compile, and are not counted."""
     began, found = time.perf_counter(), []
+    for _ in range(200):
+        step().item()
+        if time.perf_counter() - began > 2 * SECONDS:
+            break
+    began = time.perf_counter()
     while time.perf_counter() - began < SECONDS or len(found) < 5:
         start = clock()
         step().item()

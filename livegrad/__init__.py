@@ -722,6 +722,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         optim as optim,
         overrides as overrides,
         profiler as profiler,
+        quasirandom as quasirandom,
         return_types as return_types,
         serialization as serialization,
         signal as signal,

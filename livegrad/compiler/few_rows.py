@@ -149,7 +149,7 @@ class _Few(Multiplier):
         lines = [self.operand("right", 0, t) for t in terms]
         with b.loop(0, self.columns, self.lanes) as column:
             mask = b.lane_mask(b.sub(self.columns, column.index))
-            values = [self.read(self.beside(line, column.index), mask) for line in lines]
+            values = [self.read(self.further(line, column.index), mask) for line in lines]
             for i, left in enumerate(lefts):
                 place = self._waiting(i, column.index)
                 total = b.load(self.kind, place)
@@ -186,7 +186,7 @@ class _Few(Multiplier):
         start = [*lefts, self.operand("right", column, first), *zeros]
         with b.loop(0, terms, 1, start) as term:
             at, line, sums = term.carried[:rows], term.carried[rows], term.carried[rows + 1 :]
-            places = [self.beside(line, v * self.lanes) for v in range(vectors)]
+            places = [self.further(line, v * self.lanes) for v in range(vectors)]
             columns = [self.read(x, mask) for x, mask in zip(places, masks, strict=True)]
             lefts = [b.splat(self.read_one(place)) for place in at]
             pairs = [(x, y) for x in lefts for y in columns]
@@ -236,7 +236,7 @@ class _Few(Multiplier):
         line, start = b.udiv(number, self.terms), b.urem(number, self.terms)
         place = self.operand("right", b.add(column, line), start)
         for i in range(self.lanes):
-            b.prefetch(self.beside(place, i * self.lanes))
+            b.prefetch(self.further(place, i * self.lanes))
 
     def _turn_with_some(
         self, column: Value, lines: list[Value], first: Value, terms: Value

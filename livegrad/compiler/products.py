@@ -134,7 +134,7 @@ class Multiplier:
         place = b.gep(job[name], "i8", b.mul(job[f"{name} step"], number))
         return b.gep(place, "i8", b.mul(job[f"{name} term"], term))
 
-    def beside(self, place: Value, distance: Operand) -> Value:
+    def further(self, place: Value, distance: Operand) -> Value:
         """The address some elements of an operand away, in the direction of neighbours."""
         return self.b.gep(place, memory_element(self.dtype), distance)
 
@@ -214,7 +214,7 @@ class Multiplier:
         `left`, zeros."""
         b = self.b
         mask = None if left is None else b.lane_mask(left)
-        return turned_square(b, [self.read(self.beside(x, term), mask) for x in lines])
+        return turned_square(b, [self.read(self.further(x, term), mask) for x in lines])
 
     def column_lines(self, column: Value, start: Value) -> list[Value]:
         """The places of terms of as many columns as there are lanes; the last of all columns
@@ -281,7 +281,7 @@ class Many(Multiplier):
         b = self.b
         for v in range(0, self.width, self.lanes):
             mask = None if left is None else b.lane_mask(b.sub(left, v))
-            x = self.read(self.beside(source, b.add(column, v)), mask)
+            x = self.read(self.further(source, b.add(column, v)), mask)
             b.store(x, self.at(target, b.mul(column, BLOCK), v))
 
     def _bring_turned(self, column: Value) -> None:
@@ -371,37 +371,34 @@ class Many(Multiplier):
                 moved = [b.add(column, number.index), b.const("i64", 0)]
             place = b.gep(base, "i8", b.mul(self.job["right step"], moved[0]))
             place = b.gep(place, "i8", b.mul(self.job["right term"], moved[1]))
-            self._ask_for(place, length)
+            for nbytes in range(0, length * bytes_of(self.element), LINE):
+                b.prefetch(b.gep(place, "i8", nbytes), far=True)
 
     def ask_for_rows(self, row: Value, panel: Value) -> None:
         """Has the next strip's rows in the second cache when they are brought together: each panel
         asks for some of them. To ask for all at once would keep the core waiting."""
         b, turned = self.b, "left term" in self.units
-        count, length = (self.tile.rows, BLOCK) if turned else (BLOCK, 1)
-        each = b.udiv(b.add(self.panels, count - 1), self.panels)
+        count: Operand = self.tile.rows if turned else self.count
+        each = b.udiv(b.add(b.sub(self.panels, 1), count), self.panels)
         first = b.mul(panel, each)
         last = b.smin(b.add(first, each), count)
         after, start = self._next_strip(row)
         with b.loop(first, last) as number:
             if turned:
                 place = self.operand("left", b.add(after, number.index), start)
+                with b.loop(0, b.mul(self.count, self.dtype.itemsize), LINE) as distance:
+                    b.prefetch(b.gep(place, "i8", distance.index), far=True)
             else:  # of neighbours, the last one: the first ones are there with the strip before
                 end = b.add(after, self.tile.rows - 1)
-                place = self.operand("left", end, b.add(start, number.index))
-            self._ask_for(place, length)
+                b.prefetch(self.operand("left", end, b.add(start, number.index)), far=True)
 
     def _next_strip(self, row: Value) -> tuple[Value, Value]:
         """The first row and term of what comes after a strip: rows, the next block, or the first
-        one with other columns."""
+        one with other columns. Of one block, the rows of the next job follow."""
         b, after, block = self.b, self.b.add(row, self.tile.rows), self.b.add(self.start, BLOCK)
-        done = b.icmp("sge", after, self.rows)
+        done = b.and_(b.icmp("sge", after, self.rows), b.icmp("sgt", self.terms, BLOCK))
         block = b.select(b.icmp("slt", block, self.terms), block, 0)
         return b.select(done, b.const("i64", 0), after), b.select(done, block, self.start)
-
-    def _ask_for(self, place: Value, length: int) -> None:
-        """Has so many elements in the second cache."""
-        for distance in range(0, length * bytes_of(self.element), LINE):
-            self.b.prefetch(self.b.gep(place, "i8", distance), far=True)
 
     def _tile(
         self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int

@@ -189,7 +189,8 @@ class Rows(Template):
     def _asked_for(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
         """Where an item's results will be written, and what is read for them, of one outer step:
         the last of each whose elements are neighbours, and others in each row."""
-        b, found = self.b, {}
+        b = self.b
+        found: dict[str, Value] = {}
         written = [store.stream for store in self.outputs if store.full]
         read = [x.payload for x in self.instrs if x.what == "load" and x.full]
         alone = b.icmp("eq", together, 1)

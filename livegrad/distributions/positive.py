@@ -120,7 +120,7 @@ class Chi2(Gamma):
         """Degrees of freedom."""
         return self.concentration * 2
 
-    def _parameters(self) -> dict[str, Any]:
+    def _given_parameters(self) -> dict[str, Any]:
         return {"df": self.df}
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:

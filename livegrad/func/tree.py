@@ -86,7 +86,7 @@ def apart(value: Any) -> tuple[Sequence[Any], tuple[Any, ...]]:
         items, more = REGISTERED[kind][0](value)
         return items, (more,)
     if kind in _DICTS:
-        return tuple(value.values()), tuple(value)
+        return list(value.values()), tuple(value)
     return value, ()
 
 

@@ -221,6 +221,9 @@ class Watch:
             LOCAL.state.flusher = self
             self.start = 0
 
+    def check_write(self, x: Any, value: Any) -> None:
+        """All values are those of one example: any may be written anywhere."""
+
     def depends(self, root: Node) -> bool:
         """Whether a value is not known yet: never."""
         return False

@@ -14,7 +14,7 @@ import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.autograd import pending
 from livegrad.graph.watch import BLAMING
-from livegrad.runtime import sight
+from livegrad.runtime import alone, sight
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing
 from livegrad.runtime.cpu.pieces.desk import DESK
@@ -186,7 +186,8 @@ def clipped_steps(clip, reads, count, seed=3):
 @pytest.mark.parametrize("clip", CLIPS, ids=["norm", "value"])
 @pytest.mark.parametrize("reads", [False, True])
 def test_what_clips_gradients_is_planned_once(clip, reads, asking, monkeypatch):
-    """Gradients are asked about before they are clipped: that ends what is new of a step."""
+    """Gradients are asked about before they are clipped, in the middle of what is new of a step:
+    the question is answered after the list."""
     clipped_steps(clip, reads, 4)
     found = clipped_steps(clip, reads, 20)
     before, listed = counters.plan_misses, counters.listed
@@ -274,6 +275,22 @@ def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
     assert drawn(3, 4, 3, 5) == 45  # as at first
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+
+
+def test_leaves_that_are_others_each_time_have_nothing_planned(monkeypatch):
+    """What has cost enough is planned for leaves that come again, not for those of one batch."""
+    monkeypatch.setattr(sight.Policy, "price", 1)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
+    alone.forget()
+    sight.forget()
+    rows = [lg.full((2, 3), float(i)) for i in range(9)]
+    for row in rows:
+        row.tolist()
+    before = counters.plan_misses
+    for i in range(1, 7):
+        drawn = [rows[i // 3 + 1], rows[0], rows[i % 3], rows[i // 2]]
+        assert (lg.stack(drawn).exp().sum() > 0).item()
+    assert counters.plan_misses == before
 
 
 @pytest.mark.slow

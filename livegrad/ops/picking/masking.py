@@ -146,7 +146,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     values = values_of(input, "nonzero()")
     if as_tuple:
         return tuple([from_array(x) for x in nonzero_places(np.atleast_1d(values))])
-    return laid_out_as(from_array(_rows_of_places(values)), (1, np.count_nonzero(values)))
+    places = _rows_of_places(values)
+    return laid_out_as(from_array(places), (1, len(places)))
 
 
 def _rows_of_places(values: Array) -> Array:

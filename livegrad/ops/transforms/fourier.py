@@ -40,11 +40,12 @@ FORWARD: dict[str, Any] = {"none": "backward", "root": "ortho", "n": "forward"}
 BACKWARD: dict[str, Any] = {"none": "forward", "root": "ortho", "n": "backward"}
 
 
-def _fft() -> Any:
-    # Imported when needed: it takes longer than `import livegrad`.
-    import scipy.fft
+def _transformed(name: str, x: Array, *args: Any, **options: Any) -> Array:
+    """SciPy's function `name` of an array."""
+    import scipy.fft  # when needed: it takes longer than `import livegrad`
 
-    return scipy.fft
+    transformed: Array = getattr(scipy.fft, name)(x, *args, **options)
+    return transformed
 
 
 def _resized(meta: Meta, dim: int, size: int, dtype: Any) -> Meta:
@@ -59,8 +60,8 @@ def _c2c_ref(n: Any, x: Array) -> Array:
     if not x.size:
         return x
     if forward:
-        return _fft().fftn(x, axes=dims, norm=FORWARD[scale])
-    return _fft().ifftn(x, axes=dims, norm=BACKWARD[scale])
+        return _transformed("fftn", x, axes=dims, norm=FORWARD[scale])
+    return _transformed("ifftn", x, axes=dims, norm=BACKWARD[scale])
 
 
 def _c2c_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ def _r2c_ref(n: Any, x: Array) -> Array:
     dim, scale = n.attrs
     if not x.size:
         return np.zeros(n.meta.shape, n.meta.dtype.storage)
-    return _fft().rfft(x, axis=dim, norm=FORWARD[scale])
+    return _transformed("rfft", x, axis=dim, norm=FORWARD[scale])
 
 
 def _r2c_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -145,7 +146,7 @@ def _c2r_ref(n: Any, x: Array) -> Array:
     dim, scale, size = n.attrs
     if not x.size:
         return np.zeros(n.meta.shape, n.meta.dtype.storage)
-    return _fft().irfft(x, size, axis=dim, norm=BACKWARD[scale])
+    return _transformed("irfft", x, size, axis=dim, norm=BACKWARD[scale])
 
 
 def _c2r_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
