@@ -28,6 +28,10 @@ def arguments(about: str | None, **choices: Sequence[str]) -> argparse.Namespace
     for name, values in choices.items():
         parser.add_argument(f"--{name}", choices=values, default=values[0])
     args = parser.parse_args()
+    try:  # now rather than after the training
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"argument --out: {error}")
     train.seed_everything(args.seed)
     return args
 
@@ -61,7 +65,6 @@ def pyplot() -> Any:
 def save(plt: Any, args: argparse.Namespace) -> None:
     """Writes the current figure to NAME.png, NAME being that of the example."""
     path = Path(args.out) / f"{Path(sys.argv[0]).stem}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
     plt.tight_layout()
     plt.savefig(path, dpi=110)
     plt.close()

@@ -20,7 +20,9 @@ __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "Generator",
+    "Graph",
     "PyTorchFileReader",
+    "ScriptMethod",
     "TensorBase",
     "TensorType",
     "Value",
@@ -32,9 +34,9 @@ __all__ = [
 DeviceObjType = Device
 _TensorBase = TensorBase
 _TensorMeta = type(TensorBase)
-Value, TensorType = (
+Graph, ScriptMethod, TensorType, Value = (
     type(name, (), {"__doc__": "A part of TorchScript's graph: there is none."})
-    for name in ("Value", "TensorType")
+    for name in ("Graph", "ScriptMethod", "TensorType", "Value")
 )
 
 

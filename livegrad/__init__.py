@@ -939,9 +939,11 @@ _SUBPACKAGES = (
 
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
+    "Event": ("cuda", "Event"),
     "GradScaler": ("amp", "GradScaler"),
     "ScriptFunction": ("jit", "ScriptFunction"),
     "ScriptModule": ("jit", "ScriptModule"),
+    "Stream": ("cuda", "Stream"),
     "_assert": ("asserting", "_assert"),
     "_assert_async": ("asserting", "_assert_async"),
     "Future": ("futures", "Future"),

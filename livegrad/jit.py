@@ -295,3 +295,11 @@ for _name in ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"):
 for _name in ("Any", "Dict", "List", "Optional", "Tuple", "Union"):
     setattr(_annotations, _name, getattr(typing, _name))
 sys.modules[_annotations.__name__] = _annotations
+
+
+def _get_trace_graph(*args: Any, **options: Any) -> NoReturn:
+    """RuntimeError: there is no graph of TorchScript."""
+    raise RuntimeError(
+        "jit._get_trace_graph: livegrad has no graph of TorchScript. livegrad.graph(y) shows what "
+        "was recorded, livegrad.train.summary(model, x) counts its operations"
+    )

@@ -102,7 +102,7 @@ class Tensor(Subclassing):
         device = CPU if device is None else device  # as PyTorch, whatever the default device is
         if len(data) == 1 and isinstance(data[0], Handle):
             out: Tensor = movement.alias(data[0])
-        elif len(data) == 1 and not isinstance(data[0], int):
+        elif len(data) == 1 and not isinstance(data[0], int | Size):
             out = creation.tensor(data[0], dtype=default, device=device)
         else:
             out = creation.zeros(*data or (0,), dtype=default, device=device)

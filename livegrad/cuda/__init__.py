@@ -102,3 +102,7 @@ for _name in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split():
 # `torch.cuda.random` and the like are files of PyTorch's that programs import by name.
 for _name in ("random", "memory", "streams", "graphs"):
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = sys.modules[__name__]
+
+
+def _lazy_call(callable: Any, **options: Any) -> None:
+    """Nothing: it would be called once CUDA begins, which is never."""

@@ -66,17 +66,20 @@ def _undisturbed(function: Any) -> Any:
 class Ask:
     """A call of an overridable function."""
 
-    __slots__ = ("factory", "func", "operator", "plain")
+    __slots__ = ("factory", "func", "operator", "plain", "spread")
 
     def __init__(self, entry: Entry, plain: FunctionType) -> None:
         self.func = entry.func
         self.plain = plain
         self.factory = entry.factory
         self.operator = entry.operator
+        self.spread = plain.__name__ == "einsum"  # operands in a list are asked one by one
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = STATE
         asked = []
+        if self.spread and len(args) == 2 and isinstance(args[1], list | tuple):
+            args = (args[0], *args[1])
         if state.subclasses:
             asked = overloaded(tensors_in(args, kwargs))
             if asked and self.factory:  # sizes may be objects that answer, tensors do not

@@ -53,6 +53,7 @@ MOVED = {
     "torch.cuda.amp.autocast_mode": "livegrad.cuda.amp",
     "torch.cuda.amp.common": "livegrad.cuda.amp",
     "torch.cuda.amp.grad_scaler": "livegrad.cuda.amp",
+    "torch.cuda.comm": "livegrad.nn.parallel.scatter_gather",
     "torch.cuda.random": "livegrad.cuda",
     "torch.cuda.memory": "livegrad.cuda",
     "torch.cuda.streams": "livegrad.cuda",

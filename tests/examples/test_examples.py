@@ -96,3 +96,13 @@ def test_data_that_were_not_fetched_are_replaced_and_it_says_so(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     wanted = "data: generated images; for mnist run `livegrad data get mnist` first\n"
     assert done.stdout == wanted
+
+
+def test_a_place_where_no_picture_can_be_written_is_refused_before_the_training(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    done = run(ROOT / "examples" / "07_resnet.py", "--out", "taken", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "argument --out" in done.stderr.splitlines()[-1]
+    assert done.stdout == ""

@@ -409,3 +409,10 @@ def test_a_missing_target_is_said() -> None:
         gm.graph.call_module("nothing")
     with pytest.raises(RuntimeError, match="nonexistent attribute nothing"):
         gm.graph.lint()
+
+
+def test_operands_of_einsum_in_a_list_are_arguments_of_their_own() -> None:
+    traced = fx.symbolic_trace(lambda a, b: lg.einsum("ij,jk->ik", (a, b)))
+    (node,) = [n for n in traced.graph.nodes if n.op == "call_function"]
+    assert [str(x) for x in node.args] == ["ij,jk->ik", "a", "b"]
+    assert traced(lg.ones(2, 3), lg.ones(3, 2)).tolist() == [[3.0, 3.0], [3.0, 3.0]]

@@ -65,11 +65,12 @@ def test_nested_values_may_be_taken_apart_by_hand() -> None:
     value = {"x": 1, "y": (2, 3)}
     items, context = pytree.SUPPORTED_NODES[dict].flatten_fn(value)
     specs = [pytree.LeafSpec(), pytree.TreeSpec(tuple, (), [pytree.LeafSpec()] * 2)]
-    assert items == [1, (2, 3)]
+    assert list(items) == [1, (2, 3)]
     spec = pytree.TreeSpec(dict, context, specs)
     assert pytree.tree_unflatten([1, 2, 3], spec) == value
     assert spec == pytree.tree_structure(value)
     assert int not in pytree.SUPPORTED_NODES
+    assert pytree._dict_unflatten(*pytree._dict_flatten(value)) == value
     with pytest.raises(KeyError):
         _ = pytree.SUPPORTED_NODES[int]
 
@@ -201,3 +202,11 @@ def test_modules_of_devices() -> None:
 )
 def test_names_in_other_places(module: str, name: str) -> None:
     assert hasattr(names.find(module), name)
+
+
+def test_graphs_of_torchscript_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"train\.summary"):
+        lg.jit._get_trace_graph(lambda x: x, lg.ones(1))
+    called: list[int] = []
+    lg.cuda._lazy_call(lambda: called.append(1))
+    assert not called

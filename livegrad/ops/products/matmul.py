@@ -26,6 +26,7 @@ from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_low, without_autocast
 from livegrad.ops.support.batched import aligned_all, as_it_is
+from livegrad.ops.support.old_order import in_new_order
 from livegrad.ops.support.out import casting, exact, taking_expanded
 
 if TYPE_CHECKING:
@@ -490,9 +491,11 @@ def _factor(number: Any, dtype: DType) -> Any:
 @exact
 @in_low
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+    input: Tensor, mat1: Tensor, mat2: Tensor, *old: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
+    if old:
+        return in_new_order(addmm, (input, mat1, mat2, *old), 3, "beta alpha")
     _check_dtypes("addmm", input, mat1, mat2)
     return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
 
@@ -500,15 +503,23 @@ def addmm(
 @taking_expanded
 @exact
 @without_autocast
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *old: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
+    if old:
+        return in_new_order(addmv, (input, mat, vec, *old), 3, "beta alpha")
     _check_dtypes("addmv", input, mat, vec)
     return _combined("addmv", input, mv(mat, vec), beta, alpha)
 
 
 @casting
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *old: Any, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
+    if old:
+        return in_new_order(addr, (input, vec1, vec2, *old), 3, "beta alpha")
     product = outer(vec1, vec2)
     whole = max([node_of(x).meta.dtype.category for x in (input, product)]) < dtypes.FLOAT
     if whole and float in (type(beta), type(alpha)):
@@ -523,9 +534,11 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 @exact
 @in_low
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *old: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * bmm(batch1, batch2)`."""
+    if old:
+        return in_new_order(baddbmm, (input, batch1, batch2, *old), 3, "beta alpha")
     _check_dtypes("baddbmm", input, batch1, batch2)
     return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
@@ -534,9 +547,11 @@ def baddbmm(
 @exact
 @in_low
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    input: Tensor, batch1: Tensor, batch2: Tensor, *old: Any, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
+    if old:
+        return in_new_order(addbmm, (input, batch1, batch2, *old), 3, "beta alpha")
     _check_dtypes("addbmm", input, batch1, batch2)
     return _combined(
         "addbmm", input, summed(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,16 @@ _register_pytree_node = register_pytree_node
 def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
     """The items of a dict with their keys, and the keys."""
     return [(MappingKey(k), v) for k, v in d.items()], list(d)
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """The values of a dict, and its keys."""
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Iterable[Any]) -> dict[Any, Any]:
+    """The dict of values and keys."""
+    return dict(zip(context, values, strict=True))
 
 
 @dataclass(frozen=True)
