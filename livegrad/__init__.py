@@ -722,6 +722,7 @@ if TYPE_CHECKING:  # imported when first used: see `__getattr__`
         optim as optim,
         overrides as overrides,
         profiler as profiler,
+        quasirandom as quasirandom,
         return_types as return_types,
         serialization as serialization,
         signal as signal,
@@ -921,6 +922,7 @@ _SUBPACKAGES = (
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "return_types",
     "serialization",
     "signal",
@@ -938,6 +940,8 @@ _SUBPACKAGES = (
 # What few programs use of subpackages, or of ops that nothing else here needs: where it is found.
 _NAMES = {
     "GradScaler": ("amp", "GradScaler"),
+    "ScriptFunction": ("jit", "ScriptFunction"),
+    "ScriptModule": ("jit", "ScriptModule"),
     "_assert": ("asserting", "_assert"),
     "_assert_async": ("asserting", "_assert_async"),
     "Future": ("futures", "Future"),
@@ -985,7 +989,7 @@ if not TYPE_CHECKING:  # which would believe that every name exists
         if name in _NAMES:
             module, own = _NAMES[name]
             return getattr(_import_module(f"livegrad.{module}"), own)
-        if "int" in name or name.startswith("float"):
+        if "int" in name or name.startswith(("float", "complex")):
             found = _absent_dtype(name)
             if found is not None:
                 return found

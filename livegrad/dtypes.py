@@ -111,6 +111,7 @@ _PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 _ABSENT: dict[str, AbsentDType] = {}
 for _name in "e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu".split():
     _ABSENT[f"float8_{_name}"] = AbsentDType(f"float8_{_name}", FLOAT, 8, True)
+_ABSENT["complex32"] = AbsentDType("complex32", COMPLEX, 32, True)
 _ABSENT["float4_e2m1fn_x2"] = AbsentDType("float4_e2m1fn_x2", FLOAT, 8, True)
 for _bits in range(1, 8):
     _ABSENT[f"int{_bits}"] = AbsentDType(f"int{_bits}", INT, _bits, True)

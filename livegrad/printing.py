@@ -10,6 +10,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.graph.above import Above
+from livegrad.graph.family import node_to_read
 from livegrad.graph.handle import node_of
 from livegrad.graph.state import LOCAL
 from livegrad.graph.watch import BLAMING
@@ -29,7 +30,7 @@ class PrintOptions:
     sci_mode: bool | None = None
 
 
-_options = PrintOptions()
+_options = PRINT_OPTS = PrintOptions()
 
 _PROFILES = {
     "default": (4, 1000, 3, 80),
@@ -191,11 +192,20 @@ def _suffixes(x: Any, values: Array) -> list[str]:
         notes.append(f"device='{x.device}'")
     if x.dtype not in usual:
         notes.append(f"dtype={x.dtype!r}")
-    if x.grad_fn is not None:
-        notes.append(f"grad_fn=<{type(x.grad_fn).__name__}>")
+    if (function := _function_name(x)) is not None:
+        notes.append(f"grad_fn=<{function}>")
     elif x.requires_grad:
         notes.append("requires_grad=True")
     return notes
+
+
+def _function_name(x: Any) -> str | None:
+    """What made a tensor that a gradient flows through; "Invalid" if that may not be asked for."""
+    try:
+        function = x.grad_fn
+    except RuntimeError:
+        return "Invalid"
+    return None if function is None else type(function).__name__
 
 
 def with_suffixes(text: str, notes: list[str], indent: int, below: bool = False) -> str:
@@ -234,7 +244,7 @@ def tensor_text(x: Any) -> str:
 
 def _read(x: Any) -> Array:
     """The values of a tensor; a NaN among those of a program that trains is looked into."""
-    node = node_of(x)
+    node = node_to_read(x)
     if not BLAMING.reads or node.buffer is not None or node.meta.dtype.category < dtypes.FLOAT:
         return to_compute(x._values("print"), x.dtype)
     nodes = LOCAL.state.nodes
@@ -258,3 +268,6 @@ def _values_text(values: Array, indent: int) -> str:
 def contents_text(x: Any, indent: int) -> str:
     """The elements of a tensor alone, in brackets, for a text that begins at column `indent`."""
     return _values_text(to_compute(x._values("print"), x.dtype), indent)
+
+
+_tensor_str = contents_text  # as PyTorch calls it

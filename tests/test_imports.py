@@ -52,7 +52,7 @@ LAYERS = (
     {"subclassing"},
     {"tensor"},
     {"accelerator", "asserting", "control_flow", "events", "foreach", "mps", "profiler"}
-    | {"storage", "typed", "typing", "variable"},
+    | {"quasirandom", "storage", "typed", "typing", "variable"},
     {"func", "sparse"},
     {"distributions", "nn"},
     {"amp", "asked", "jit", "library", "multiprocessing", "optim", "overrides", "serialization"}
@@ -185,6 +185,7 @@ def test_cycles_are_not_hidden_behind_names() -> None:
 
 # Names that begin with an underscore in PyTorch too, and must be found under them.
 TORCH_NAMES = {
+    "_InverseTransform",
     "_Loss",
     "_assert",
     "_symbolic_trace",
@@ -196,6 +197,7 @@ TORCH_NAMES = {
     "_ntuple",
     "_batch_norm_with_update",
     "_chunk_cat",
+    "_clipped_sigmoid",
     "_native_batch_norm_legit",
     "_softmax_backward_data",
     "_upsample_bilinear2d_aa",

@@ -89,3 +89,14 @@ def test_printing_changes_nothing():
     repr(y)
     y.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_what_may_not_be_differentiated_any_more_can_be_printed():
+    x = lg.ones(3, requires_grad=True)
+    first, _ = (x * 2).split([1, 2])
+    with lg.no_grad():
+        part = x[:2]
+        x.add_(1)
+    assert repr(part) == "tensor([2., 2.], grad_fn=<Invalid>)"
+    first.detach().mul_(2)
+    assert repr(first) == "tensor([4.], grad_fn=<Invalid>)"

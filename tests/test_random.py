@@ -225,3 +225,12 @@ def test_generators_of_what_is_no_device(device: object) -> None:
 @pytest.mark.parametrize("device", [None, "cpu", "cpu:0", lg.device("cpu")])
 def test_generators_of_the_cpu(device: object) -> None:
     assert lg.Generator(device).initial_seed() == lg.Generator().initial_seed()
+
+
+def test_integers_like_a_tensor_take_one_bound_or_two_also_by_name():
+    x = lg.ones(200)
+    for drawn in (lg.randint_like(x, 2), lg.randint_like(x, high=2), lg.randint_like(x, 0, 2)):
+        assert sorted(set(drawn.tolist())) == [0.0, 1.0]
+    assert set(lg.randint_like(x, low=1, high=2).tolist()) == {1.0}
+    with pytest.raises(TypeError, match="high"):
+        lg.randint_like(x)

@@ -328,6 +328,7 @@ def _share_memory(output: Tensor, y: Any) -> None:
     """Makes an output a view of the memory of `y`, whose value it has, with its own history."""
     shown = share_of(detach(y))
     share = output._share = new_share(shown.cell, shown.path, shown.seen)
+    share.whole = shown.whole
     share.count_with(shown.apart)
     share.mark_made(IN_FUNCTION)
 

@@ -7,6 +7,11 @@ from math import prod
 
 from livegrad.compiler.access import axis_strides
 from livegrad.compiler.binder import Axis, Binder, collapsed
+from livegrad.compiler.channel_lanes import (
+    CHANNELS as CHANNELS_BESIDE,
+    elements_for_lanes,
+    generate_channel_lanes,
+)
 from livegrad.compiler.channel_slopes import (
     CHANNELS,
     bytes_for_windows,
@@ -17,12 +22,18 @@ from livegrad.compiler.channel_slopes import (
 from livegrad.compiler.describe import Factors, Windows
 from livegrad.compiler.few_rows import FEW_ROWS, generate_product, room_for_few
 from livegrad.compiler.image_lanes import MOST_IMAGES, elements_for, generate_image_lanes
+from livegrad.compiler.output_lanes import (
+    elements_for_outputs,
+    generate_output_lanes,
+    outputs_are_lanes,
+)
 from livegrad.compiler.plan import Signature
 from livegrad.compiler.products import (
     BLOCK,
     JOB_BYTES,
     room_for,
     room_for_sums,
+    summed_as,
 )
 from livegrad.compiler.templates import PRODUCT
 from livegrad.compiler.window_lanes import (
@@ -48,13 +59,20 @@ WINDOWS_CUT, FEW_ITEMS = 14, 12
 FEW_PARTS, CHANNEL_CUTS = 32, (CHANNELS, 8, 4)
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
+# Windows of whole images that are multiplied at a time, at most: the last panel of columns is then
+# a small part of all, however few windows an image has.
+MOST_WINDOWS = 784
 # Images as lanes: windows of each that an item takes at most, sums in all, and elements of images
 # that are brought together for it.
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
 # Windows that an item takes at least then, and what they are cut in.
 LANE_CUT = 16
+# Outputs as lanes: windows that are multiplied at a time at most, and sums in all, about.
+OUTPUT_WINDOWS, OUTPUT_SUMS = 784, 392 << 8
 # Windows as lanes: sums of an item at most.
 WINDOW_SUMS = 1 << 13
+# Channels as lanes: windows of each that an item takes at most, about, and sums in all.
+ALONE_WINDOWS, ALONE_SUMS = 784, 1 << 14
 
 
 class ProductBinder(Binder):
@@ -131,16 +149,37 @@ class ProductBinder(Binder):
 
     def _item_of_windows(self, n: int, m: int, around: int, wanted: int) -> tuple[int, int]:
         """Bringing windows together takes long: rows are cut last."""
+        alone = self._alone()
+        if alone:
+            return self._item_of_channels(alone, n, m, around, wanted)
         coarsest, fewest, images = _cuts(n, MOST_COLUMNS), 1, self._image_lanes()
         finest, columns_cut = most(n // FEW_WINDOWS, 1), COLUMNS_CUT
         if images:
             coarsest, finest, columns_cut = _cuts(n, LANE_WINDOWS), _cuts(n, LANE_CUT), LANE_CUT
             fewest = _cuts(m * least(n, LANE_WINDOWS) * images, LANE_SUMS)
+        elif self._output_lanes():
+            columns_cut = self._line_of_windows()
         columns = _parts(wanted, around, finest, coarsest)
         few = m > ROWS_CUT and around * columns * _cuts(m, ROWS_CUT) < FEW_PARTS
         cut = WINDOWS_CUT if few else ROWS_CUT
         rows = _parts(wanted, around * columns, _cuts(m, cut), fewest)
         return _whole(n, columns, columns_cut), _whole(m, rows, cut)
+
+    def _item_of_channels(
+        self, alone: Windows, n: int, m: int, around: int, wanted: int
+    ) -> tuple[int, int]:
+        """Whole lines of windows, and as many channels as there are lanes."""
+        line = alone.dims[-1][1]
+        columns = _cuts(n, most(ALONE_WINDOWS // line, 1) * line)
+        width = _whole(n, columns, line)
+        fewest = _cuts(m * width, ALONE_SUMS)
+        rows = _parts(wanted, around * columns, _cuts(m, CHANNELS_BESIDE), fewest)
+        return width, _whole(m, rows, CHANNELS_BESIDE)
+
+    def _alone(self) -> Windows | None:
+        """Windows of a channel per row."""
+        windows = self._windows()
+        return windows if windows and windows.alone else None
 
     def _windows(self) -> Windows | None:
         """Those as columns, of the only product."""
@@ -151,7 +190,7 @@ class ProductBinder(Binder):
         """How many images are multiplied at once, if there are enough for most lanes, else 0: in
         equal parts, of one group."""
         windows = self._windows()
-        if windows is None or self.d.shape[1] != 1:
+        if windows is None or windows.alone or self.d.shape[1] != 1:
             return 0
         batch = self.d.shape[0]
         images = -(-batch // most(-(-batch // MOST_IMAGES), 1))
@@ -163,13 +202,37 @@ class ProductBinder(Binder):
     def _together(self, around: int) -> int:
         """Images that an item takes: of one group, since weights are others in each."""
         windows = self._windows()
-        if windows is None or self.d.shape[1] != 1:
+        if windows is None or windows.alone or self.d.shape[1] != 1:
             return 1
         images = self._image_lanes()
         if images:
             return images
         count = prod([numbers[1] for numbers in windows.dims])
-        return most(least(around, MOST_COLUMNS // most(count, 1)), 1)
+        limit = self._most_windows() if self._output_lanes() else MOST_WINDOWS
+        return most(least(around, limit // most(count, 1)), 1)
+
+    def _output_lanes(self) -> bool:
+        """Whether output channels are lanes: unless images are."""
+        windows = self._windows()
+        if windows is None or self._image_lanes() or self._quads():
+            return False
+        return outputs_are_lanes(windows, self._outputs(), OUTPUT_WINDOWS)
+
+    def _line_of_windows(self) -> int:
+        """What windows are cut in with outputs as lanes: whole lines, unless they are long."""
+        windows = self._windows()
+        line = windows.dims[-1][1] if windows else 1
+        return line if line <= MOST_COLUMNS else COLUMNS_CUT
+
+    def _most_windows(self) -> int:
+        """Windows that are multiplied at a time with output channels as lanes."""
+        return least(OUTPUT_WINDOWS, OUTPUT_SUMS // self._outputs())
+
+    def _quads(self) -> bool:
+        return any([x.quads for x in self.d.products])
+
+    def _outputs(self) -> int:
+        return prod([self.d.shape[d] for d in self.d.rows])
 
     def blocks_around(self, around: int) -> int:
         """By images, of which an item takes several if they are small."""
@@ -191,11 +254,16 @@ class ProductBinder(Binder):
                 items = LANE_SUMS // most(slots[4] * slots[6] * together, 1)
                 columns = most(least(LANE_WINDOWS // most(slots[4], 1), items // slots[7]), 1)
                 rows = most(items // columns, 1)
+            if self._output_lanes():
+                columns = most(self._most_windows() // most(slots[4] * together, 1), 1)
+            if self._alone():
+                columns = most(ALONE_WINDOWS // most(slots[4], 1), 1)
+                rows = most(ALONE_SUMS // most(slots[6] * slots[4] * columns, 1), 1)
             if factors.windows and lanes_are_windows(factors.windows):
                 rows = least(rows, most(WINDOW_SUMS // most(slots[6] * slots[4] * columns, 1), 1))
             slots += [together, around, rows, columns]
             room = self._room(rows * slots[6], columns * slots[4], together)
-            nbytes = nbytes + room * factors.dtype.itemsize
+            nbytes = nbytes + room * summed_as(factors.dtype).itemsize
         for number, factors in enumerate(self.d.products):
             if factors.windows is not None:
                 slots[first + number * PRODUCT + 4] = len(slots)
@@ -212,6 +280,11 @@ class ProductBinder(Binder):
         seen = self._windows()
         if self._is_few(rows):
             return room_for_few(rows, columns)
+        if seen and seen.alone:
+            return room_for_sums(rows, columns) + elements_for_lanes(columns, seen.dims)
+        if seen and self._output_lanes():
+            outputs = elements_for_outputs(rows, columns * together, seen)
+            return room_for_sums(rows, columns * together) + outputs
         if seen is None or not self._image_lanes():
             return room_for(rows, columns * together)
         images = elements_for(rows, columns, _positions(seen, columns), seen.channels, _taps(seen))
@@ -231,6 +304,9 @@ class ProductBinder(Binder):
             if generate is generate_window_lanes:
                 height = _height(factors.windows.dims[-1][2])
                 signature = (generate, len(factors.windows.dims), height, dtype)
+            if generate is generate_output_lanes:
+                stride = next(x for x in (1, 2) if factors.windows.dims[-1][3] == x)
+                signature = (generate, len(factors.windows.dims), stride, dtype)
         else:
             left = "terms" if terms[0] == size else "lines"
             right = "lines" if inner[1][factors.right] == size else "terms"
@@ -246,6 +322,10 @@ class ProductBinder(Binder):
             if has_many_channels(windows):
                 return generate_channel_slopes
             return generate_window_lanes if lanes_are_windows(windows) else generate_slopes
+        if windows.alone:
+            return generate_channel_lanes
+        if self._output_lanes():
+            return generate_output_lanes
         return generate_image_lanes if self._image_lanes() else generate_conv
 
     def _step(self, stream: int, axis: int) -> int:

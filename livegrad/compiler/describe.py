@@ -31,6 +31,7 @@ class Windows(NamedTuple):
     by_rows: bool
     channels: int
     dims: list[tuple[int, ...]]  # size, count, taps, stride, dilation, before
+    alone: bool = False  # whether each row has a channel of its own: compiler/channel_lanes.py
 
 
 class Factors(NamedTuple):

@@ -86,7 +86,7 @@ class _Few(Multiplier):
             before = [b.mul(step, term.index) for step in steps]
             for i, (left, right) in enumerate(pairs):
                 x, y = [
-                    b.load(self.element, b.gep(place, "i8", distance))
+                    self.read_one(b.gep(place, "i8", distance))
                     for place, distance in zip((left, right), before, strict=True)
                 ]
                 term.carried[i] = self.times(x, y, term.carried[i])
@@ -143,13 +143,13 @@ class _Few(Multiplier):
         b = self.b
         terms = [b.add(first, t) for t in range(together)]
         lefts = [
-            [self.spread(self.operand("left", b.add(row, i), t)) for t in terms]
+            [b.splat(self.read_one(self.operand("left", b.add(row, i), t))) for t in terms]
             for i in range(rows)
         ]
         lines = [self.operand("right", 0, t) for t in terms]
         with b.loop(0, self.columns, self.lanes) as column:
             mask = b.lane_mask(b.sub(self.columns, column.index))
-            values = [b.load(self.kind, self.at(line, column.index), mask) for line in lines]
+            values = [self.read(self.further(line, column.index), mask) for line in lines]
             for i, left in enumerate(lefts):
                 place = self._waiting(i, column.index)
                 total = b.load(self.kind, place)
@@ -186,9 +186,10 @@ class _Few(Multiplier):
         start = [*lefts, self.operand("right", column, first), *zeros]
         with b.loop(0, terms, 1, start) as term:
             at, line, sums = term.carried[:rows], term.carried[rows], term.carried[rows + 1 :]
-            places = [self.at(line, v * self.lanes) for v in range(vectors)]
-            columns = [b.load(self.kind, x, mask) for x, mask in zip(places, masks, strict=True)]
-            pairs = [(self.spread(place), y) for place in at for y in columns]
+            places = [self.further(line, v * self.lanes) for v in range(vectors)]
+            columns = [self.read(x, mask) for x, mask in zip(places, masks, strict=True)]
+            lefts = [b.splat(self.read_one(place)) for place in at]
+            pairs = [(x, y) for x in lefts for y in columns]
             found = [self.times(x, y, total) for (x, y), total in zip(pairs, sums, strict=True)]
             after = [b.gep(place, "i8", self.job["left term"]) for place in at]
             term.update(after, b.gep(line, "i8", self.job["right term"]), found)
@@ -235,7 +236,7 @@ class _Few(Multiplier):
         line, start = b.udiv(number, self.terms), b.urem(number, self.terms)
         place = self.operand("right", b.add(column, line), start)
         for i in range(self.lanes):
-            b.prefetch(self.at(place, i * self.lanes))
+            b.prefetch(self.further(place, i * self.lanes))
 
     def _turn_with_some(
         self, column: Value, lines: list[Value], first: Value, terms: Value

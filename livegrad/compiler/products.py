@@ -27,8 +27,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from livegrad import dtypes
 from livegrad.compiler.builder import Builder
-from livegrad.compiler.emitter import memory_element
+from livegrad.compiler.emitter import Emitter, memory_element
 from livegrad.compiler.panels import turned_square
 from livegrad.compiler.quads import plus_dots
 from livegrad.compiler.values import Operand, Value, bytes_of
@@ -49,15 +50,18 @@ AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
-# at `results`, a line per row, so many bytes apart: unless that is 0, the memory is asked for. If
-# `brought` is not 0, columns are in `room` already, from the job before, and of one block of terms.
+# at `results`, with what is at `reads`, a line per row, so many bytes apart: unless that is 0, the
+# memory is asked for. If `brought` is not 0, columns are in `room` already, from the job before,
+# and of one block of terms. As many columns will be wanted after this job, `next` bytes from those
+# of now, unless that is 0.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
-    "onto", "images", "results", "result step", "brought",
+    "onto", "images", "results", "result step", "brought", "next",
+    "reads", "read step",
 )  # fmt: skip
 JOB_BYTES = 192
-_POINTERS = ("left", "right", "sums", "room", "geometry", "results")
+_POINTERS = ("left", "right", "sums", "room", "geometry", "results", "reads")
 # Which distance is that of neighbours: of an operand that lies in terms, or in lines.
 UNITS = {"terms": "term", "lines": "step"}
 
@@ -79,6 +83,11 @@ def call_product(b: Builder, job: Value, code: Value, told: dict[str, Value]) ->
     for slot, name in enumerate(JOB):
         b.store(told.get(name, nothing), b.gep(job, "i64", slot))
     b.call_at(code, [job, nothing, nothing, b.params[3]])
+
+
+def summed_as(dtype: DType) -> DType:
+    """What elements become when they are multiplied: half precisions float32."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
 class Tile(NamedTuple):
@@ -103,14 +112,14 @@ class Multiplier:
     def __init__(self, b: Builder, dtype: DType, units: Sequence[str], quads: str = "") -> None:
         """`units` are the distances that are known to be those of neighbours."""
         self.b, self.lanes, self.units, self.quads = b, b.lanes, units, quads
-        self.element = memory_element(dtype)
+        self.dtype, self.element = dtype, memory_element(summed_as(dtype))
         self.kind = b.vector(self.element)
         self.job = {
             name: b.load("ptr" if name in _POINTERS else "i64", b.gep(b.params[0], "i64", slot))
             for slot, name in enumerate(JOB)
         }
         for name in units:
-            self.job[name] = b.const("i64", bytes_of(self.element))
+            self.job[name] = b.const("i64", dtype.itemsize)
         self.rows, self.terms, self.columns = [self.job[x] for x in ("rows", "terms", "columns")]
 
     def at(self, base: Value, *distances: Operand) -> Value:
@@ -124,6 +133,18 @@ class Multiplier:
         b, job = self.b, self.job
         place = b.gep(job[name], "i8", b.mul(job[f"{name} step"], number))
         return b.gep(place, "i8", b.mul(job[f"{name} term"], term))
+
+    def further(self, place: Value, distance: Operand) -> Value:
+        """The address some elements of an operand away, in the direction of neighbours."""
+        return self.b.gep(place, memory_element(self.dtype), distance)
+
+    def read(self, place: Value, mask: Value | None = None) -> Value:
+        """Neighbours of an operand, as they are multiplied."""
+        return Emitter(self.b, summed_as(self.dtype)).load(self.dtype, place, mask)
+
+    def read_one(self, place: Value) -> Value:
+        """An element of an operand, as it is multiplied."""
+        return Emitter(self.b, summed_as(self.dtype)).load_scalar(self.dtype, place)
 
     def times(self, x: Value, y: Value, total: Value) -> Value:
         """total + x * y, rounded once."""
@@ -177,23 +198,23 @@ class Multiplier:
         rest = b.sub(count, whole)
         if "left term" in self.units:
             with b.loop(0, whole, self.lanes) as term:
-                x = b.load(self.kind, self.operand("left", row, b.add(start, term.index)))
+                x = self.read(self.operand("left", row, b.add(start, term.index)))
                 b.store(x, self.at(out, term.index))
             with b.if_(b.icmp("ne", rest, 0)):
                 place = self.operand("left", row, b.add(start, whole))
-                b.store(b.load(self.kind, place, b.lane_mask(rest)), self.at(out, whole))
+                b.store(self.read(place, b.lane_mask(rest)), self.at(out, whole))
             return
         b.store(b.const(self.kind, 0), self.at(out, whole))
         with b.loop(0, count) as term:
             place = self.operand("left", row, b.add(start, term.index))
-            b.store(b.load(self.element, place), self.at(out, term.index))
+            b.store(self.read_one(place), self.at(out, term.index))
 
     def turned(self, lines: list[Value], term: Value, left: Value | None) -> list[Value]:
         """Vectors of a term each, of columns whose terms lie at `lines`; if not so many are
         `left`, zeros."""
         b = self.b
         mask = None if left is None else b.lane_mask(left)
-        return turned_square(b, [b.load(self.kind, self.at(x, term), mask) for x in lines])
+        return turned_square(b, [self.read(self.further(x, term), mask) for x in lines])
 
     def column_lines(self, column: Value, start: Value) -> list[Value]:
         """The places of terms of as many columns as there are lanes; the last of all columns
@@ -260,7 +281,7 @@ class Many(Multiplier):
         b = self.b
         for v in range(0, self.width, self.lanes):
             mask = None if left is None else b.lane_mask(b.sub(left, v))
-            x = b.load(self.kind, self.at(source, b.add(column, v)), mask)
+            x = self.read(self.further(source, b.add(column, v)), mask)
             b.store(x, self.at(target, b.mul(column, BLOCK), v))
 
     def _bring_turned(self, column: Value) -> None:
@@ -270,19 +291,11 @@ class Many(Multiplier):
         out = self.at(self.panel(b.sub(column, inside)), inside)
         self.bring_turned(self.column_lines(column, self.start), out, self.width)
 
-    def bring_turned(
-        self, lines: list[Value], out: Value, apart: int, after: Value | None = None
-    ) -> None:
-        """Of as many lines as there are lanes, term by term, so far apart.
-
-        Those that come `after` them, by so many bytes, are asked for.
-        """
+    def bring_turned(self, lines: list[Value], out: Value, apart: int) -> None:
+        """Of as many lines as there are lanes, term by term, so far apart."""
         b = self.b
         with b.loop(0, self.count, self.lanes) as term:
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
-            if after is not None:
-                for line in lines:
-                    b.prefetch(b.gep(self.at(line, term.index), "i8", after))
             target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
                 b.store(x, self.at(target, i * apart))
@@ -305,6 +318,7 @@ class Many(Multiplier):
             column = b.mul(panel.index, self.width)
             if rows == self.tile.rows:
                 self.ask_for_columns(row, column)
+                self.ask_for_rows(row, panel.index)
             narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
             if vectors == 1 or rows < self.tile.rows:
                 self._tile(row, rows, column, vectors, *strip)
@@ -325,36 +339,69 @@ class Many(Multiplier):
             with b.loop(0, self.count) as term:
                 place = self.operand("left", row, b.add(self.start, term.index))
                 target = self.at(self.strip, b.mul(term.index, self.lanes))
-                b.store(b.load(self.kind, place, mask), target)
+                b.store(self.read(place, mask), target)
                 b.prefetch(b.gep(place, "i8", b.mul(self.job["left term"], AHEAD)))
             return self.lanes, 1
         if rows * 2 > self.lanes and "left term" in self.units:
             numbers = [b.add(row, min(i, rows - 1)) for i in range(self.lanes)]
             lines = [self.operand("left", number, self.start) for number in numbers]
-            self.bring_turned(lines, self.strip, self.lanes, b.mul(self.job["left step"], rows))
+            self.bring_turned(lines, self.strip, self.lanes)
             return self.lanes, 1
         for i in range(rows):
             self.move_terms(b.add(row, i), self.start, self.count, self.at(self.strip, i * APART))
         return 1, APART
 
     def ask_for_columns(self, row: Value, column: Value) -> None:
-        """Has a panel's columns of the next block in the second cache when they are brought
-        together: each strip asks for some of them, while it is multiplied."""
+        """Has a panel's columns of the next block, or of the next job, in the second cache when
+        they are brought together: each strip asks for some of them, while it is multiplied."""
         b, turned = self.b, "right term" in self.units
         count, length = (self.width, BLOCK) if turned else (BLOCK, self.width)
         after = b.add(self.start, BLOCK)
+        more = b.icmp("slt", after, self.terms)
+        known = b.or_(more, b.icmp("ne", self.job["next"], 0))
         strips = b.smax(b.udiv(self.rows, self.tile.rows), 1)
         each = b.udiv(b.add(strips, count - 1), strips)
         first = b.mul(b.udiv(row, self.tile.rows), each)
+        last = b.select(known, b.smin(b.add(first, each), count), first)
+        distance = b.select(more, b.mul(self.job["right term"], after), self.job["next"])
+        base = b.gep(self.job["right"], "i8", distance)
+        with b.loop(first, last) as number:
+            moved = [column, number.index]
+            if turned:
+                moved = [b.add(column, number.index), b.const("i64", 0)]
+            place = b.gep(base, "i8", b.mul(self.job["right step"], moved[0]))
+            place = b.gep(place, "i8", b.mul(self.job["right term"], moved[1]))
+            self._ask_for(place, length)
+
+    def ask_for_rows(self, row: Value, panel: Value) -> None:
+        """Has the next strip's rows in the second cache when they are brought together: each panel
+        asks for some of them. To ask for all at once would keep the core waiting."""
+        b, turned = self.b, "left term" in self.units
+        count, length = (self.tile.rows, BLOCK) if turned else (BLOCK, 1)
+        each = b.udiv(b.add(self.panels, count - 1), self.panels)
+        first = b.mul(panel, each)
         last = b.smin(b.add(first, each), count)
-        last = b.select(b.icmp("slt", after, self.terms), last, first)
+        after, start = self._next_strip(row)
         with b.loop(first, last) as number:
             if turned:
-                place = self.operand("right", b.add(column, number.index), after)
-            else:
-                place = self.operand("right", column, b.add(after, number.index))
-            for distance in range(0, length * bytes_of(self.element), LINE):
-                b.prefetch(b.gep(place, "i8", distance), far=True)
+                place = self.operand("left", b.add(after, number.index), start)
+            else:  # of neighbours, the last one: the first ones are there with the strip before
+                end = b.add(after, self.tile.rows - 1)
+                place = self.operand("left", end, b.add(start, number.index))
+            self._ask_for(place, length)
+
+    def _next_strip(self, row: Value) -> tuple[Value, Value]:
+        """The first row and term of what comes after a strip: rows, the next block, or the first
+        one with other columns."""
+        b, after, block = self.b, self.b.add(row, self.tile.rows), self.b.add(self.start, BLOCK)
+        done = b.icmp("sge", after, self.rows)
+        block = b.select(b.icmp("slt", block, self.terms), block, 0)
+        return b.select(done, b.const("i64", 0), after), b.select(done, block, self.start)
+
+    def _ask_for(self, place: Value, length: int) -> None:
+        """Has so many elements in the second cache."""
+        for distance in range(0, length * bytes_of(self.element), LINE):
+            self.b.prefetch(self.b.gep(place, "i8", distance), far=True)
 
     def _tile(
         self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int
@@ -376,12 +423,15 @@ class Many(Multiplier):
         self.put(lines, row, column, b.icmp("eq", self.start, 0))
 
     def _ask_for_results(self, row: Value, rows: int, column: Value, vectors: int) -> None:
-        """Has the memory of a tile's results near when they will be written, in the last block."""
+        """Has the memory of a tile's results near when they will be written, in the last block, and
+        that of what will be read for them."""
         b, job = self.b, self.job
-        known = b.icmp("ne", job["result step"], 0)
         last = b.icmp("sge", b.add(self.start, self.count), self.terms)
-        with b.if_(b.and_(known, last)):
-            for i in range(rows):
-                line = b.gep(job["results"], "i8", b.mul(b.add(row, i), job["result step"]))
-                for v in range(vectors):
-                    b.prefetch(self.at(line, column, v * self.lanes), write=True)
+        for name in ("result", "read"):
+            step = job[f"{name} step"]
+            with b.if_(b.and_(b.icmp("ne", step, 0), last)):
+                for i in range(rows):
+                    line = b.gep(job[f"{name}s"], "i8", b.mul(b.add(row, i), step))
+                    for v in range(vectors):
+                        place = self.at(line, column, v * self.lanes)
+                        b.prefetch(place, write=name == "result", far=True)

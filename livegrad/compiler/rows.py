@@ -99,8 +99,12 @@ class Rows(Template):
             high = b.smin(b.mul(end, self.inner_block), self.inner)
             last = b.smin(b.mul(after, self.middle_block), self.middle)
             self.span = Span(b, low, high)
+            taken = b.mul(rows, columns)
+            more = b.and_(b.icmp("sgt", left, taken), b.icmp("slt", b.add(at, taken), each))
+            after = b.select(b.icmp("slt", end, self.inner_blocks), high, 0)
+            self.columns_ahead = b.select(more, b.sub(after, low), 0)
             self._rows_of_products(outer, first, last)
-            item.advance(b.mul(rows, columns))
+            item.advance(taken)
 
     def _rows_of_products(self, outer: Value, first: Value, last: Value) -> None:
         """The rows of an item; if columns are brought together once, some at a time, so that what
@@ -114,10 +118,12 @@ class Rows(Template):
         with b.loop(first, last, step) as row:
             after = b.smin(b.add(row.index, step), last)
             brought = b.select(b.icmp("eq", row.index, first), b.const("i64", 0), 1)
-            self._some_rows_of_products(outer, row.index, after, brought)
+            near_end = b.icmp("sge", b.add(after, NEAR_ROWS), last)
+            ahead = b.select(near_end, self.columns_ahead, 0)
+            self._some_rows_of_products(outer, row.index, after, brought, ahead)
 
     def _some_rows_of_products(
-        self, outer: Value, first: Value, last: Value, brought: Value
+        self, outer: Value, first: Value, last: Value, brought: Value, ahead: Value
     ) -> None:
         """Rows, of which several steps of the outer loops may be taken together."""
         b = self.b
@@ -125,7 +131,8 @@ class Rows(Template):
         start = b.mul(outer, together)
         end = b.smin(b.add(start, together), around)
         columns = b.sub(self.span.high, self.span.low)
-        sums = self._multiply(self.outer_bases(start), first, last, b.sub(end, start), brought)
+        told = {"images": b.sub(end, start), "brought": brought, "next": ahead}
+        sums = self._multiply(self.outer_bases(start), first, last, told)
         with b.loop(start, end) as step:
             bases = self.outer_bases(step.index)
             before = b.mul(b.sub(step.index, start), columns)
@@ -134,10 +141,13 @@ class Rows(Template):
                 self._row(bases, row.index)
 
     def _multiply(
-        self, bases: list[Value], first: Value, last: Value, together: Value, brought: Value
+        self, bases: list[Value], first: Value, last: Value, alike: dict[str, Value]
     ) -> list[tuple[DType, Value]]:
-        """Has products computed: where the sums of each are."""
-        b, products = self.b, self.products
+        """Has products computed, which are told some things alike: where the sums of each are.
+
+        What is ahead is told in columns.
+        """
+        b, products, together = self.b, self.products, alike["images"]
         scratch = b.load("ptr", b.gep(self.ctx, "i64", 3))
         job = b.gep(scratch, "i8", b.mul(self.arg(8), len(self.spills)))
         columns = b.mul(self.inner_block, self.product_arg(0, 8))
@@ -150,7 +160,7 @@ class Rows(Template):
             nbytes = b.mul(self.line, instr.dtype.itemsize)
             room = b.gep(room, "i8", b.mul(nbytes, rows))
         low, high = self.span.low, self.span.high
-        results = self._results(bases, first, together)
+        asked_for = self._asked_for(bases, first, together)
         for instr, place in zip(products, sums, strict=True):
             number, left, right = instr.payload
             told = {
@@ -169,25 +179,31 @@ class Rows(Template):
                 "first row": first,
                 "first column": low,
                 "geometry": b.gep(self.args, "i64", self.product_arg(number, 4)),
-                "images": together,
-                "brought": brought,
-                **results,
+                **alike,
+                "next": b.mul(alike["next"], self.steps[right]),
+                **asked_for,
             }
             call_product(b, job, self.product_arg(number, 0, "ptr"), told)
         return [(instr.dtype, place) for instr, place in zip(products, sums, strict=True)]
 
-    def _results(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
-        """Where an item's results will be written, of one outer step, if they are neighbours."""
+    def _asked_for(self, bases: list[Value], first: Value, together: Value) -> dict[str, Value]:
+        """Where an item's results will be written, and what is read for them, of one outer step:
+        the last of each whose elements are neighbours, and others in each row."""
         b = self.b
+        found: dict[str, Value] = {}
         written = [store.stream for store in self.outputs if store.full]
-        streams = [x for x in written if self.streams[x].step == 1]
-        if not streams:
-            return {}
-        stream, step = streams[0], self.middle_steps[streams[0]]
-        place = self.move(bases[stream], b.mul(first, step))
-        place = self.move(place, b.mul(self.span.low, self.steps[stream]))
+        read = [x.payload for x in self.instrs if x.what == "load" and x.full]
         alone = b.icmp("eq", together, 1)
-        return {"results": place, "result step": b.select(alone, step, 0)}
+        for name, streams in (("result", written), ("read", read)):
+            step = b.const("i64", 0)
+            for stream in [x for x in streams if self.streams[x].step == 1]:
+                moves = b.icmp("ne", self.middle_steps[stream], 0)
+                place = self.move(bases[stream], b.mul(first, self.middle_steps[stream]))
+                place = self.move(place, b.mul(self.span.low, self.steps[stream]))
+                found[f"{name}s"] = b.select(moves, place, found.get(f"{name}s", place))
+                step = b.select(b.and_(moves, alone), self.middle_steps[stream], step)
+            found[f"{name} step"] = step
+        return found
 
     def _line(self, dtype: DType, sums: Value, row: Value, before: Value) -> Value:
         """Where the sums of a row of the item are, in one of its outer steps."""

@@ -99,6 +99,25 @@ def plan_for(recorded: Recorded, in_python: Callable[[], AbstractContextManager[
     return plan
 
 
+def trusted_outline(recorded: Recorded) -> tuple[Outline, list[int]] | None:
+    """The outline that gave a plan for what was recorded, and the sizes; None if it is to be
+    compared with others first, or there is none."""
+    key, sizes = _key(recorded)
+    structure = _structures.get(key)
+    for outline in (structure.outlines if structure is not None else None) or ():
+        if outline.checks >= CHECKS and outline.fill(sizes) is not None:
+            return outline, sizes
+    return None
+
+
+def outline_of(
+    recorded: Recorded, in_python: Callable[[], AbstractContextManager[None]]
+) -> Outline | None:
+    """An outline of what was recorded, which is not kept."""
+    with in_python():
+        return _learnt(recorded, _key(recorded)[1])
+
+
 def _checked(structure: Structure, outline: Outline, filled: Plan, plan: Plan) -> Plan:
     """`plan`; if it is not what the outline gave, there are to be no outlines."""
     outline.checks += 1
@@ -204,7 +223,7 @@ class Outline:
 
     def __init__(self, plan: Plan, session: Session) -> None:
         self.checks = 0
-        self.plan = plan
+        self.plan, self.session = plan, session
         self._terms: dict[str, int] = {}  # and integers that depend on no size
         self._lives = [(self._hole(x.nbytes), x.first, x.last) for x in plan.lives]
         self._steps = [self._step(step) for step in plan.steps]

@@ -286,6 +286,9 @@ class Slopes(Windowed):
         self._note_runs()
         self.bring_gradients()
 
+    def ask_for_rows(self, row: Value, panel: Value) -> None:
+        """Nothing: windows of rows lie in each other."""
+
     def bring_gradients(self) -> None:
         """Turned, image by image, to their places in panels."""
         b = self.b

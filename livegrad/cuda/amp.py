@@ -8,6 +8,8 @@ from livegrad import amp, dtypes
 from livegrad.amp.custom import custom_bwd as custom_bwd, custom_fwd as custom_fwd
 from livegrad.dtypes import DType
 
+__path__: list[str] = []  # so that `torch.cuda.amp.grad_scaler` is found
+
 
 class autocast(amp.autocast):
     """`amp.autocast("cuda", …)`: off, because no tensor is on a GPU; on the CPU say "cpu"."""
@@ -35,3 +37,8 @@ class GradScaler(amp.GradScaler):
             warnings.warn("there is no GPU; GradScaler for it is off", stacklevel=2)
         numbers = (init_scale, growth_factor, backoff_factor, growth_interval)
         super().__init__("cuda", *numbers, enabled=False)
+
+
+def amp_definitely_not_available() -> bool:
+    """True: there is no GPU."""
+    return True

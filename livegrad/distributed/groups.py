@@ -50,6 +50,7 @@ class _Op:
 class ReduceOp(_Op):
     """Ways to combine the values of all members; of one value, all of them give that value."""
 
+    RedOpType = _Op
     SUM, AVG, PRODUCT = _Op("SUM"), _Op("AVG"), _Op("PRODUCT")
     MIN, MAX = _Op("MIN"), _Op("MAX")
     BAND, BOR, BXOR = _Op("BAND"), _Op("BOR"), _Op("BXOR")

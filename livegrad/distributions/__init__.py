@@ -46,6 +46,7 @@ from livegrad.distributions.counts import (
     Poisson as Poisson,
 )
 from livegrad.distributions.distribution import Distribution as Distribution
+from livegrad.distributions.exp_family import ExponentialFamily as ExponentialFamily
 from livegrad.distributions.kl import kl_divergence as kl_divergence, register_kl as register_kl
 from livegrad.distributions.location_scale import (
     Cauchy as Cauchy,
@@ -58,6 +59,8 @@ from livegrad.distributions.matrices import LKJCholesky as LKJCholesky, Wishart 
 from livegrad.distributions.multivariate import (
     LowRankMultivariateNormal as LowRankMultivariateNormal,
     MultivariateNormal as MultivariateNormal,
+    factor_of_inverse as _precision_to_scale_tril,
+    squared_distance as _batch_mahalanobis,
 )
 from livegrad.distributions.positive import (
     Chi2 as Chi2,
@@ -72,6 +75,8 @@ from livegrad.distributions.positive import (
     Weibull as Weibull,
 )
 from livegrad.distributions.relaxed import (
+    ExpRelaxedCategorical as ExpRelaxedCategorical,
+    LogitRelaxedBernoulli as LogitRelaxedBernoulli,
     RelaxedBernoulli as RelaxedBernoulli,
     RelaxedOneHotCategorical as RelaxedOneHotCategorical,
 )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
+from livegrad.distributions.exp_family import ExponentialFamily
 from livegrad.distributions.utils import (
     broadcast_all,
     clamp_probs,
@@ -81,7 +82,7 @@ class Uniform(Distribution):
         return value * (self.high - self.low) + self.low
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """The Dirichlet distribution of shares that add up to 1 along the last dim."""
 
     arg_constraints: ClassVar[Any] = {
@@ -129,7 +130,7 @@ class Dirichlet(Distribution):
         return xlogy(c - 1, value).sum(-1) + lgamma(c.sum(-1)) - lgamma(c).sum(-1)
 
 
-class Beta(Distribution):
+class Beta(ExponentialFamily):
     """The beta distribution of a share: `concentration1` for it, `concentration0` for the rest."""
 
     arg_constraints: ClassVar[Any] = {
@@ -231,7 +232,7 @@ class Kumaraswamy(Distribution):
         return inner.pow(self.concentration1.reciprocal())
 
 
-class ContinuousBernoulli(Distribution):
+class ContinuousBernoulli(ExponentialFamily):
     """Shares with a density proportional to `probs**x * (1 - probs)**(1 - x)`."""
 
     arg_constraints: ClassVar[Any] = {

@@ -44,7 +44,8 @@ class Independent(Distribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         inner = self._event_shape[: self.reinterpreted_batch_ndims]
         base = self.base_dist.expand((*batch_shape, *inner))
-        new = type(self)(base, self.reinterpreted_batch_ndims, validate_args=False)
+        new = self._get_checked_instance(Independent, _instance)
+        Independent.__init__(new, base, self.reinterpreted_batch_ndims, validate_args=False)
         new._validate_args = self._validate_args
         return new
 
@@ -141,7 +142,9 @@ class MixtureSameFamily(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         count = self._mixture_distribution._num_events
-        new = type(self)(
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
+        MixtureSameFamily.__init__(
+            new,
             self._mixture_distribution.expand(batch_shape),
             self._component_distribution.expand((*batch_shape, count)),
             validate_args=False,
@@ -326,7 +329,7 @@ class TransformedDistribution(Distribution):
 
     def __repr__(self) -> str:
         parameters = super().__repr__()
-        if self._parameters():
+        if self._given_parameters():
             return parameters
         return f"{type(self).__name__}({self.base_dist!r}, {self.transforms!r})"
 
@@ -352,7 +355,7 @@ class _OfNormal(TransformedDistribution):
         scale: Tensor = self._normal().scale
         return scale
 
-    def _parameters(self) -> dict[str, Any]:
+    def _given_parameters(self) -> dict[str, Any]:
         return {"loc": self.loc, "scale": self.scale} if "base_dist" in self.__dict__ else {}
 
 

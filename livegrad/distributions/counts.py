@@ -8,6 +8,7 @@ from livegrad import dtypes
 from livegrad.autograd.modes import no_grad
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
+from livegrad.distributions.exp_family import ExponentialFamily
 from livegrad.distributions.utils import (
     broadcast_all,
     lazy_property,
@@ -56,7 +57,7 @@ class Odds(Distribution):
         return given
 
 
-class Bernoulli(Odds):
+class Bernoulli(Odds, ExponentialFamily):
     """1 with probability `probs`, else 0."""
 
     arg_constraints: ClassVar[Any] = {
@@ -157,7 +158,7 @@ class Geometric(Odds):
         return xlog1py(value, -probs) + probs.log()
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """How many events with this `rate` happen in a unit of time."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}

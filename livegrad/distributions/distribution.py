@@ -54,13 +54,13 @@ class Distribution:
 
     # ------------------------------------------------------------------------------ parameters
 
-    def _parameters(self) -> dict[str, Any]:
+    def _given_parameters(self) -> dict[str, Any]:
         """The parameters that were given, as opposed to those computed from them."""
         return {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
 
     def _check_parameters(self) -> None:
         masks = {}
-        for name, value in self._parameters().items():
+        for name, value in self._given_parameters().items():
             constraint = self.arg_constraints[name]
             if is_tensor(value) and not constraints.is_dependent(constraint):
                 masks[name] = constraint.check(value).all()
@@ -86,13 +86,22 @@ class Distribution:
         for name, value in self.__dict__.items():
             if name in self._kept or not is_tensor(value):
                 new.__dict__[name] = value
-        for name, value in self._parameters().items():
+        for name, value in self._given_parameters().items():
             if is_tensor(value):
                 dims = self.arg_constraints[name].event_dim
                 event = tuple(value.shape[value.ndim - dims :])
                 new.__dict__[name] = value.expand((*shape, *event))
         new._batch_shape = shape
         return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What `expand` of a family of one's own fills: `_instance`, or a new distribution."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return object.__new__(type(self)) if _instance is None else _instance
 
     @property
     def batch_shape(self) -> Size:
@@ -229,7 +238,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         shown = []
-        for name, value in self._parameters().items():
+        for name, value in self._given_parameters().items():
             small = is_tensor(value) and value.numel() == 1
             shown.append(f"{name}: {value if small else _describe(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"

@@ -34,18 +34,18 @@ from livegrad.tensor import Tensor
 
 _Multivariate = MultivariateNormal | LowRankMultivariateNormal
 Rule = Callable[[Any, Any], Tensor]
-_REGISTRY: dict[tuple[type, type], Rule] = {}
+_KL_REGISTRY: dict[tuple[type, type], Rule] = {}
 _found: dict[tuple[type, type], Rule] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
-    """Decorates the rule for a pair of families, which serves their subclasses too."""
+    """Decorates the rule for a pair of classes, which serves their subclasses too."""
     for kind, name in ((type_p, "type_p"), (type_q, "type_q")):
-        if not isinstance(kind, type) or not issubclass(kind, Distribution):
+        if not isinstance(kind, type):  # a base of one's own need not be a Distribution
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def decorate(rule: Rule) -> Rule:
-        _REGISTRY[type_p, type_q] = rule
+        _KL_REGISTRY[type_p, type_q] = rule
         _found.clear()
         return rule
 
@@ -66,7 +66,7 @@ def _find(kind_p: type, kind_q: type) -> Rule:
     order_p, order_q = kind_p.__mro__, kind_q.__mro__
     near = {
         (order_p.index(a), order_q.index(b)): rule
-        for (a, b), rule in _REGISTRY.items()
+        for (a, b), rule in _KL_REGISTRY.items()
         if a in order_p and b in order_q
     }
     if not near:
@@ -399,7 +399,7 @@ def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
 
 
 def _infinite(p: Distribution, q: Distribution) -> Tensor:
-    parameter: Tensor = next(iter(p._parameters().values()))
+    parameter: Tensor = next(iter(p._given_parameters().values()))
     return parameter.new_full(p.batch_shape, math.inf)
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
+from livegrad.distributions.exp_family import ExponentialFamily
 from livegrad.distributions.utils import bells, broadcast_all, euler_constant, units
 from livegrad.ops.making.random import uniform
 from livegrad.ops.making.sampling import standard_gamma
@@ -61,7 +62,7 @@ class LocationScale(Distribution):
         raise NotImplementedError
 
 
-class Normal(LocationScale):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution with mean `loc` and standard deviation `scale`."""
 
     @property

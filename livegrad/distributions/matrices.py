@@ -10,6 +10,7 @@ from livegrad.autograd.modes import no_grad
 from livegrad.distributions import constraints
 from livegrad.distributions.bounded import Beta
 from livegrad.distributions.distribution import Distribution
+from livegrad.distributions.exp_family import ExponentialFamily
 from livegrad.distributions.multivariate import factor_of_inverse, half_log_det
 from livegrad.distributions.utils import bells, broadcast_all, lazy_property
 from livegrad.graph.infer import broadcast_shapes
@@ -70,7 +71,7 @@ class LKJCholesky(Distribution):
         return (order * diagonal.log()).sum(-1) - norm - 0.5 * below * math.log(math.pi)
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """Sums of `df` outer products of normal vectors, by their covariance, precision or factor."""
 
     support = constraints.positive_definite

@@ -85,6 +85,11 @@ def _broadcast(shape: Any, *values: Any) -> Any:
     return as_size(broadcast_shapes("transform", [tuple(shape), *shapes]))
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    limits = dtypes.finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
 class SigmoidTransform(Transform):
     """`y = 1 / (1 + exp(-x))`, kept away from 0 and 1 so that it can be inverted."""
 
@@ -99,8 +104,7 @@ class SigmoidTransform(Transform):
     __hash__ = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
-        limits = dtypes.finfo(x.dtype)
-        return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         limits = dtypes.finfo(y.dtype)

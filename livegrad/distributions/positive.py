@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from livegrad import dtypes
 from livegrad.distributions import constraints
 from livegrad.distributions.distribution import Distribution
+from livegrad.distributions.exp_family import ExponentialFamily
 from livegrad.distributions.location_scale import Cauchy, Normal
 from livegrad.distributions.utils import broadcast_all, euler_constant, units
 from livegrad.ops.making.sampling import standard_gamma
@@ -18,7 +19,7 @@ from livegrad.ops.special.special_math import xlogy
 from livegrad.tensor import Tensor
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """The exponential distribution: waiting times of events with this `rate`."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
@@ -61,7 +62,7 @@ class Exponential(Distribution):
         return -(-value).log1p() / self.rate
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """The gamma distribution with shape `concentration` and `rate`."""
 
     arg_constraints: ClassVar[Any] = {
@@ -119,11 +120,12 @@ class Chi2(Gamma):
         """Degrees of freedom."""
         return self.concentration * 2
 
-    def _parameters(self) -> dict[str, Any]:
+    def _given_parameters(self) -> dict[str, Any]:
         return {"df": self.df}
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = type(self)(self.df.expand(tuple(batch_shape)), validate_args=False)
+        new = self._get_checked_instance(Chi2, _instance)
+        Chi2.__init__(new, self.df.expand(tuple(batch_shape)), validate_args=False)
         new._validate_args = self._validate_args
         return new
 

@@ -10,6 +10,7 @@ from livegrad.distributions.number_transforms import (
     SigmoidTransform as SigmoidTransform,
     SoftplusTransform as SoftplusTransform,
     TanhTransform as TanhTransform,
+    _clipped_sigmoid as _clipped_sigmoid,
 )
 from livegrad.distributions.transform import (
     CatTransform as CatTransform,
@@ -19,6 +20,7 @@ from livegrad.distributions.transform import (
     ReshapeTransform as ReshapeTransform,
     StackTransform as StackTransform,
     Transform as Transform,
+    _InverseTransform as _InverseTransform,
     identity_transform as identity_transform,
 )
 from livegrad.distributions.vector_transforms import (

@@ -10,6 +10,7 @@ from livegrad.creation import tensor
 from livegrad.graph.meta import Shape, Size
 from livegrad.ops.making.random import gaussian, uniform
 from livegrad.ops.shaping.movement import broadcast_tensors
+from livegrad.ops.shaping.triangles import tril_indices
 from livegrad.ops.support.reading import is_tensor
 from livegrad.tensor import Tensor
 
@@ -26,7 +27,9 @@ __all__ = [
     "logits_to_probs",
     "probs_to_logits",
     "sum_rightmost",
+    "tril_matrix_to_vec",
     "units",
+    "vec_to_tril_matrix",
 ]
 
 
@@ -107,3 +110,29 @@ def _standard_normal(shape: Shape, dtype: Any, device: Any) -> Tensor:
 def as_size(shape: Any) -> Size:
     """A shape, given as any sequence of ints."""
     return Size(tuple(shape))
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The lower triangles of square matrices, up to a diagonal, row by row."""
+    n = mat.shape[-1]
+    if diag < -n or diag >= n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = tril_indices(n, n, diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """The square matrices of which `vec` are the lower triangles; 0 above."""
+    # The positive root of n² + (1 + 2 diag) n - |diag| (diag + 1) - 2 size = 0.
+    size, step = vec.shape[-1], 1 + 2 * diag
+    root = ((step**2 + 8 * size + 4 * abs(diag) * (diag + 1)) ** 0.5 - step) / 2
+    n = round(root)
+    if n - root > dtypes.finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {size} which cannot be expressed as the lower "
+            "triangular part of a square D x D matrix."
+        )
+    rows, columns = tril_indices(n, n, diag)
+    out = vec.new_zeros((*vec.shape[:-1], n, n))
+    out[..., rows, columns] = vec
+    return out

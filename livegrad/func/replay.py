@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 # Ops that draw random numbers: the last two args are a seed and an offset. Composites that draw
 # do it through these, or say how many (`Op.draws`).
 PER_ELEMENT = frozenset(
-    "rand randn randint randint_wide poisson binomial standard_gamma von_mises".split()
+    "rand randn randint randint_wide random_bits poisson binomial standard_gamma von_mises".split()
 )
-RANDOM = PER_ELEMENT | {"randperm", "multinomial"}
+RANDOM = PER_ELEMENT | {"multinomial"}
 
 
 def _drawn(node: Node) -> int:

@@ -79,6 +79,20 @@ class Trace:
             with self._outside():
                 flush(reason, *roots)
 
+    def check_write(self, x: Any, value: Any) -> None:
+        """RuntimeError for a value of many examples, to be written to what all have in common.
+
+        What the function has made for itself is there for each of them.
+        """
+        old = x._node if x._share is None else x._share.cell._node
+        if self.depends(value._node) and not self.depends(old) and not _is_recorded_here(old):
+            raise RuntimeError(
+                "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists "
+                "a Tensor `other` in extra_args that has more elements than `self`. This happened "
+                "due to `other` being vmapped over but `self` not being vmapped over. Please try "
+                "to use out-of-place operators instead of inplace arithmetic"
+            )
+
     def depends(self, root: Node) -> bool:
         """Whether the value of a node depends on a placeholder."""
         seen: set[Node] = set()
@@ -92,6 +106,13 @@ class Trace:
                 todo += node.inputs
         self._independent |= seen
         return False
+
+
+def _is_recorded_here(node: Node) -> bool:
+    """Whether a node is one of those that the trace has recorded."""
+    state = LOCAL.state
+    place = node.index - state.base
+    return 0 <= place < len(state.nodes) and state.nodes[place] is node
 
 
 def _unreadable(reason: str) -> RuntimeError:

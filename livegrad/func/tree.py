@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 LEAF = "*"
@@ -21,10 +21,10 @@ class Shape:
 
     __slots__ = ("items", "keys", "kind")
 
-    def __init__(self, kind: Any, keys: tuple[Any, ...] = (), items: tuple[Shape, ...] = ()):
+    def __init__(self, kind: Any, keys: Sequence[Any] = (), items: Sequence[Shape] = ()):
         self.kind = kind
-        self.keys = keys
-        self.items = items
+        self.keys = tuple(keys)
+        self.items = tuple(items)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -67,28 +67,27 @@ def flatten(value: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Shape]:
 
 
 def _shape_of(value: Any, leaves: list[Any], is_leaf: IsLeaf) -> Shape:
-    kind = type(value)
-    if is_leaf is not None and is_leaf(value):
+    if (is_leaf is not None and is_leaf(value)) or not is_container(type(value)):
         leaves.append(value)
         return _ONE
+    items, keys = apart(value)
+    return Shape(type(value), keys, [_shape_of(x, leaves, is_leaf) for x in items])
+
+
+def is_container(kind: type) -> bool:
+    """Whether values of a class are taken apart."""
+    return kind in REGISTERED or kind in _DICTS or kind in (tuple, list) or _is_named(kind)
+
+
+def apart(value: Any) -> tuple[Sequence[Any], tuple[Any, ...]]:
+    """The items of a container, and its keys, or what else there is to know of it."""
+    kind = type(value)
     if kind in REGISTERED:
         items, more = REGISTERED[kind][0](value)
-        return Shape(kind, (more,), tuple([_shape_of(x, leaves, is_leaf) for x in items]))
+        return items, (more,)
     if kind in _DICTS:
-        # The order of insertion does not matter, except where it is the point.
-        keys = tuple(value) if kind is OrderedDict else tuple(_sorted(value))
-        return Shape(kind, keys, tuple([_shape_of(value[k], leaves, is_leaf) for k in keys]))
-    if kind in (tuple, list) or _is_named(kind):
-        return Shape(kind, (), tuple([_shape_of(x, leaves, is_leaf) for x in value]))
-    leaves.append(value)
-    return _ONE
-
-
-def _sorted(keys: Any) -> list[Any]:
-    try:
-        return sorted(keys)
-    except TypeError:
-        return list(keys)
+        return list(value.values()), tuple(value)
+    return value, ()
 
 
 def unflatten(leaves: Any, shape: Shape) -> Any:
@@ -106,6 +105,23 @@ def _build(leaves: Iterator[Any], shape: Shape) -> Any:
         pairs = zip(shape.keys, items, strict=True)
         return dict(pairs) if shape.kind is defaultdict else shape.kind(pairs)
     return shape.kind(*items) if _is_named(shape.kind) else shape.kind(items)
+
+
+def flatten_up_to(value: Any, shape: Shape) -> list[Any]:
+    """What stands in `value` where `shape` has its leaves; ValueError if it is built otherwise."""
+    if shape.kind == LEAF:
+        return [value]
+    if type(value) is not shape.kind and not (type(value) in _DICTS and shape.kind in _DICTS):
+        raise ValueError(f"Node type mismatch; expected {shape.kind!r}, but got {type(value)!r}.")
+    items = apart(value)[0]
+    if shape.kind in _DICTS:
+        if set(value) != set(shape.keys):
+            raise ValueError(f"Node keys mismatch; expected {[*shape.keys]}, but got {[*value]}.")
+        items = [value[key] for key in shape.keys]
+    if len(items) != len(shape.items):
+        raise ValueError(f"Node arity mismatch; expected {len(shape.items)}, but got {len(items)}.")
+    pairs = zip(items, shape.items, strict=True)
+    return [leaf for item, inner in pairs for leaf in flatten_up_to(item, inner)]
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:

@@ -194,8 +194,8 @@ class Share:
 
     def was_written_silently(self) -> bool:
         """Whether no write since it was brought up to date is one that this tensor counts."""
-        if self.apart is not None and self.apart[0] != self.apart_seen:
-            return False
+        if self.apart is not None:
+            return self.apart[0] == self.apart_seen
         return self.cell.was_written_silently(self.seen)
 
     @hot

@@ -12,6 +12,7 @@ from livegrad.graph.family import NO_GRAD, check_not_stale, family_node, node_of
 from livegrad.graph.handle import (
     LEAF,
     Cell,
+    Handle,
     Share,
     Step,
     Writing,
@@ -287,6 +288,29 @@ def view_as_known(spec: Spec, x: Any, args: tuple[Any, ...]) -> Tensor:
 
 
 @hot
+def view_found(op: Op, name: Any, x: Any, args: tuple[Any, ...] = ()) -> Tensor | None:
+    """The view that is remembered by what `x` is and a name (see `remember_view`); None if that is
+    new, or `x` is no plain tensor: then it is for others to make."""
+    if not isinstance(x, Handle):
+        return None
+    share = x._share
+    if share is not None and not is_current(share):
+        node_of(x)
+    spec = op.cache.get((x._node.meta, name))
+    if spec is None or not is_plainly_current(x):
+        return None
+    return view_as_known(spec, x, args)
+
+
+def remember_view(op: Op, name: Any, x: Any, out: Tensor) -> Tensor:
+    """Has a view of `x` that was just recorded be found by a name: what it is asked with."""
+    meta = x._node.meta
+    if meta.device is CPU and out._node.op is op:
+        op.remember_as((meta, name), out._node.spec, (meta,))
+    return out
+
+
+@hot
 def is_plainly_current(x: Any) -> bool:
     """Whether a tensor shows what it shares, is no detached one, and the memory is ours alone."""
     share = x._share
@@ -316,10 +340,11 @@ def view_again(x: Any, other: Any, args: tuple[Any, ...]) -> Tensor:
         or shown.cell is not cell
         or node.buffer is not None  # it may have lost its inputs
         or node.spent
-        or share.made is not None
+        or (share.made is not None and (share.made is not NO_GRAD or state.grad))
         or share.apart is not None
         or cell.memory is not None
         or node.meta.device is not CPU
+        or (share.made is not None and x._node.grad_to is not None)
     ):
         return view(op, x, attrs, args, shape)
     site = state.site
@@ -331,6 +356,8 @@ def view_again(x: Any, other: Any, args: tuple[Any, ...]) -> Tensor:
     own = new_share(cell, _longer(shown.path, (op, attrs, args, shape)), share.seen)
     own.root = share.root
     own.whole = share.whole
+    if share.made is not None:
+        own.mark_made(NO_GRAD)
     out._share = own
     return out
 

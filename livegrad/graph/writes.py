@@ -54,6 +54,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     """
     if wrote_plainly(x, value):
         return x
+    if LOCAL.state.flusher is not None:
+        LOCAL.state.flusher.check_write(x, value)
     check_writable(x, value._node.grad_to is not None, expanded)
     if x._node.meta.device is not value._node.meta.device:
         value = elsewhere.written(x, value)
@@ -140,7 +142,7 @@ def wrote_plainly(x: Any, value: Any) -> bool:
         return False
     if old.spent or old.meta.strides is not None or node is old:
         return False
-    if node.buffer is None and not is_latest(value):
+    if (node.buffer is None and not is_latest(value)) or LOCAL.state.flusher is not None:
         return False
     share = x._share
     if share is None:

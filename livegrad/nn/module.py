@@ -15,6 +15,7 @@ from livegrad.graph.above import Above
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
+from livegrad.nn import loading
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.stateful import Stateful
@@ -35,6 +36,24 @@ class HasForward(Protocol[P, R]):
 
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
+def asked_of_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The device and the dtype that `Module.to` is called with; None for what stays."""
+    dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    for x in args:
+        if isinstance(x, dtypes.DType):
+            dtype = x
+        elif isinstance(x, Tensor):
+            dtype, device = x.dtype, x.device
+        elif isinstance(x, str | Device):
+            device = x
+    if dtype is not None and dtypes.as_dtype(dtype).category < dtypes.FLOAT:
+        raise TypeError(
+            "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+            f"dtype={dtype!r}"
+        )
+    return device, dtype
 
 
 class Module(Stateful):
@@ -270,19 +289,7 @@ class Module(Stateful):
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Moves to a device, and casts floating parameters and buffers to a dtype."""
-        dtype, device = kwargs.get("dtype"), kwargs.get("device")
-        for x in args:
-            if isinstance(x, dtypes.DType):
-                dtype = x
-            elif isinstance(x, Tensor):
-                dtype, device = x.dtype, x.device
-            elif isinstance(x, str | Device):
-                device = x
-        if dtype is not None and dtypes.as_dtype(dtype).category < dtypes.FLOAT:
-            raise TypeError(
-                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                f"dtype={dtype!r}"
-            )
+        device, _ = asked_of_to(args, kwargs)
         memory_format = kwargs.pop("memory_format", None)
 
         def move(t: Any) -> Any:
@@ -451,3 +458,12 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
     """`hook(module, name, parameter)` sees every parameter that is added, and may give another."""
     return GlobalHooks.parameter_registration.add(hook)
+
+
+# What PyTorch has here under names of its own.
+_IncompatibleKeys = loading.IncompatibleKeys
+_global_forward_pre_hooks, _global_forward_hooks = GlobalHooks.forward_pre, GlobalHooks.forward
+_global_backward_pre_hooks, _global_backward_hooks = GlobalHooks.backward_pre, GlobalHooks.backward
+_global_buffer_registration_hooks = GlobalHooks.buffer_registration
+_global_module_registration_hooks = GlobalHooks.module_registration
+_global_parameter_registration_hooks = GlobalHooks.parameter_registration

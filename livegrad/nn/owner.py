@@ -50,7 +50,9 @@ class Owner:
 
     def _set_member(self, name: str, value: Any) -> bool:
         """Writes to a parameter, buffer or submodule called `name`; False if there is none."""
-        if name in self._parameters:
+        if name in MEMBERS:
+            self._set_table(name, value)
+        elif name in self._parameters:
             _check_member(name, value, "parameter", "livegrad.nn.Parameter", False)
             self.register_parameter(name, value)
         elif name in self._modules:
@@ -62,6 +64,14 @@ class Owner:
         else:
             return False
         return True
+
+    def _set_table(self, table: str, value: Any) -> None:
+        """Puts the entries of a mapping in the place of a table of members."""
+        own = self.__dict__
+        for name in own[table]:
+            own.pop(name, None)
+        own[table] = Members(self)
+        own[table].update(value)
 
     def _forget(self, name: str, keep: str, what: str) -> None:
         """Makes room for a member called `name` in the table `keep`."""
@@ -76,7 +86,12 @@ class Owner:
         self._non_persistent_buffers_set.discard(name)
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached when the attribute does not exist.
+        # Only reached when the attribute does not exist, and when a table is a plain dict:
+        # of a subclass with a `__setattr__` of its own that made it.
+        for table in MEMBERS:
+            members = self.__dict__.get(table)
+            if members is not None and name in members:
+                return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from livegrad.autograd import no_grad
 from livegrad.autograd.hooks import RemovableHandle
@@ -188,3 +188,11 @@ class Stateful(Owner):
         own.setdefault("_non_persistent_buffers_set", set())
         for name in _HOOKS:
             own.setdefault(name, Hooks())
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """A module of the same attributes, with its own tables and no parameters yet."""
+        replica = type(self).__new__(type(self))
+        replica.__dict__.update(self.__dict__)
+        for table in MEMBERS:
+            setattr(replica, table, {} if table == "_parameters" else dict(getattr(self, table)))
+        return replica

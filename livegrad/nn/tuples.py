@@ -21,6 +21,21 @@ _triple = _ntuple(3)
 _quadruple = _ntuple(4)
 
 
+def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
+    """The values in reverse order, each `n` times: how `pad` is told of a size per dim."""
+    return tuple(x for x in reversed(tuple(t)) for _ in range(n))
+
+
+def _list_with_default(out_size: Any, defaults: Any) -> Any:
+    """Sizes, with those that are None taken from the last `defaults`."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    last = defaults[-len(out_size) :]
+    return [d if size is None else size for size, d in zip(out_size, last, strict=False)]
+
+
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Takes `prefix` away from the keys that have it, in place."""
     for key in list(state_dict):

@@ -33,6 +33,7 @@ class Torch(ModuleType):
         self.__file__ = livegrad.__file__
         self.__path__: list[str] = []
         self.__version__ = version.__version__
+        self.torch = self  # PyTorch imports itself, and some write `torch.torch.Tensor`
 
     def __getattr__(self, name: str) -> Any:
         value = _found(name)
@@ -69,7 +70,8 @@ def _found(name: str) -> Any:
     value = getattr(livegrad, name, None)
     if value is not None and _is_public(name, value):
         return value
-    return names.find(path)
+    # `torch` has what `torch._C` has.
+    return names.find(path) or getattr(names.find(f"{names.ROOT}._C"), name, None)
 
 
 class Loader:
@@ -86,6 +88,8 @@ class Loader:
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: it has run. It keeps the spec by which it was found."""
         module.__spec__ = self._spec
+        if not hasattr(module, "__all__"):  # which torch's modules have
+            module.__all__ = [k for k, v in vars(module).items() if _is_own(k, v)]  # type: ignore[attr-defined]
 
     def get_source(self, fullname: str) -> str | None:
         """The text of our module."""
@@ -100,6 +104,13 @@ class Loader:
     def is_package(self, fullname: str) -> bool:
         """Whether there are modules in it."""
         return hasattr(self._module, "__path__")
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Whether a name is there for others, and not what a module is written with."""
+    if name.startswith("_") or isinstance(value, ModuleType):
+        return False
+    return str(getattr(value, "__module__", names.OURS)).partition(".")[0] == names.OURS
 
 
 class Empty:

@@ -88,10 +88,12 @@ class Executable:
     # The numbers for which alone the plan holds, if it does not hold for all.
     specialised: tuple[list[int], list[float]] | None = None
 
-    def __init__(self, plan: Plan, recorded: Recorded, backend: Planning) -> None:
+    def __init__(
+        self, plan: Plan, recorded: Recorded, backend: Planning, runnable: Any = None
+    ) -> None:
         self.plan = plan
         self.backend = backend
-        self.runnable = backend.assemble(plan)
+        self.runnable = backend.assemble(plan) if runnable is None else runnable
         self.may_fault = any([step.may_fault or step.host for step in plan.steps])
         self.follower = self.next = None
         first = 1 + plan.leaves

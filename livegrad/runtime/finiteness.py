@@ -27,16 +27,16 @@ def look_into(nodes: Sequence[Node]) -> None:
 
 
 def look_at_listed(
-    nodes: Sequence[Node], count: int, kept: list[tuple[Node, Buffer]], are_finite: Any
+    asking: Sequence[Node], kept: list[tuple[Node, Buffer]], are_finite: Any
 ) -> None:
-    """Looks at the gradients that updates behind the first `count` nodes are to use.
+    """Looks at the gradients that updates and questions among what is pending ask about.
 
     Those that were computed just now are in `kept`; their nodes have not been given them yet.
     `are_finite` is the device's way to look.
     """
-    asked = [x for node in nodes[count:] for x in asked_of(node)]
+    asked = [x for node in asking for x in asked_of(node)]
     if not asked:
         return
     made = {id(node): buffer for node, buffer in kept}
     if not are_finite([(x.meta, made.get(id(x), x.buffer)) for x in asked]):
-        look_into(nodes[count:])
+        look_into(asking)

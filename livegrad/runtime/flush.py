@@ -58,6 +58,7 @@ from livegrad.runtime.elsewhere import (
 )
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.finiteness import look_into
+from livegrad.runtime.fitted import FITTED, fitted_for
 from livegrad.runtime.folding import fold
 from livegrad.runtime.memory import OutOfMemory
 from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
@@ -303,10 +304,13 @@ def _is_any_computed(nodes: list[Node]) -> bool:
 
 def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
     """Computes what is pending piece by piece, if it is new, or by a plan."""
-    compiles = counters.compiles
+    compiles, loaded = counters.compiles, counters.plans_loaded
     listed = run_at_first_sight(state, roots) if may_be_listed(state) else None
     if listed is None:
-        _flush_by_plan(state, reason, roots, started)
+        if counters.plans_loaded > loaded and _flush_as_before(state, roots):
+            _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
+        else:
+            _flush_by_plan(state, reason, roots, started)
         return
     _tell_listed(reason, listed, counters.compiles - compiles, started)
     if not has_updates(state):
@@ -411,14 +415,11 @@ def _is_followed(executable: Any, state: State, roots: tuple[Node, ...]) -> bool
 @hot
 def _known_by_specs(state: State, roots: tuple[Node, ...], other: Any) -> Any:
     """The plan of the pending nodes, with its inputs set, if it is one of the latest that were
-    found for such specs, and not the `other`."""
+    found for such specs, or serves any sizes, and not the `other`."""
     nodes = state.nodes
     if not nodes or nodes[0].buffer is not None:
         return None
-    alike = FOUND.get(digest_of_specs(nodes))
-    if alike is None:
-        return None
-    for known in alike:
+    for known in FOUND.get(digest_of_specs(nodes), ()):
         executable = known()
         if (
             executable is not None
@@ -426,6 +427,10 @@ def _known_by_specs(state: State, roots: tuple[Node, ...], other: Any) -> Any:
             and _is_followed(executable, state, roots)
         ):
             return executable
+    if FITTED:
+        for fitted in fitted_for(nodes):
+            if fitted is not other and _is_followed(fitted, state, roots):
+                return fitted
     return None
 
 

@@ -37,6 +37,12 @@ def _check_text(plan: Plan) -> None:
     assert again == plan, "a plan is another one when it is read from its text"
 
 
+def plan_at(structure: Structure, wanted: list[int]) -> Plan | None:
+    """The plan of a structure with other sizes, for who wants to see it."""
+    outline = sizes.outline_of(structure.recorded(), original_functions)
+    return None if outline is None else outline.fill(wanted)
+
+
 def notes_on(structure: Structure) -> Notes:
     """What messages say about the plan of a structure."""
     before = Specialised.seen
@@ -54,6 +60,11 @@ def suspect_among(nodes: list[Node], outputs: list[int], fault: Fault) -> Node:
     leaves = dict.fromkeys([x for n in nodes for x in n.inputs if x not in pending])
     recorded = without_device(Recorded(nodes, list(leaves), outputs))
     return fault.suspect(compile_plan(recorded))
+
+
+def trusted_outline(recorded: Recorded) -> tuple[sizes.Outline, list[int]] | None:
+    """The outline of plans for what was recorded, whatever its sizes, and its sizes."""
+    return sizes.trusted_outline(recorded)
 
 
 def forget() -> None:

@@ -17,6 +17,7 @@ from livegrad.native.calls import remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
+from livegrad.runtime.fitted import FITTED
 from livegrad.runtime.misses import why_missed
 from livegrad.runtime.snapshot import Snapshot, numbers_of
 
@@ -112,7 +113,6 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, unless it is on disk, and remembers the executable."""
     recorded = _recorded(snapshot)
-    leaves = list(dict.fromkeys(snapshot.reads))
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     why = why_missed(snapshot, _executables) if PLANNED or debug.wants("misses") else ""
@@ -127,31 +127,53 @@ def make(snapshot: Snapshot) -> Executable:
     counters.plans_filled += plan.filled
     counters.plans_loaded += plan.recalled
     executable = Executable(plan, recorded, _backend(snapshot.nodes))
-    executable.links, executable.keep = snapshot.links, snapshot.keep
-    executable.seen = snapshot.seen
-    nodes = snapshot.nodes
-    executable.numbered = [i for i, n in enumerate(nodes) if n.args]
-    executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
-    executable.kinds = _kinds([nodes[i] for i in executable.mixed])
+    read = _bind(executable, snapshot)
     if Specialised.seen:
         if debug.wants("misses"):
             debug.out("this plan holds for its numbers only: a rule has computed with one of them")
+        nodes = snapshot.nodes
         executable.specialised = numbers_of([nodes[i] for i in executable.numbered])
-    first = {x: i for i, x in reversed(list(enumerate(snapshot.reads)))}
-    executable.firsts = [first[x] for x in leaves]
-    executable.repeats = [(i, first[x]) for i, x in enumerate(snapshot.reads) if first[x] != i]
-    numbers = {x: i for i, x in enumerate(leaves)}
-    leaves_read = [numbers[x] for x in snapshot.reads]
-    executable.follower = executable.runnable.follower(executable, nodes, leaves_read)
+    executable.follower = executable.runnable.follower(executable, snapshot.nodes, read)
     _remember(snapshot.specs, executable)
+    if plan.filled and executable.follower is not None:
+        _resizing().fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
     return executable
 
 
-def _recalling() -> Any:
-    # With what reads and loads plans, which the first one imports.
-    from livegrad.runtime import recalling
+def _bind(executable: Executable, snapshot: Snapshot) -> list[int]:
+    """Tells an executable how it meets what was recorded; the numbers of the leaves as read."""
+    executable.links, executable.keep = snapshot.links, snapshot.keep
+    executable.seen = snapshot.seen
+    nodes, reads = snapshot.nodes, snapshot.reads
+    executable.numbered = [i for i, n in enumerate(nodes) if n.args]
+    executable.mixed = [i for i in executable.numbered if not nodes[i].spec.floats]
+    executable.kinds = _kinds([nodes[i] for i in executable.mixed])
+    numbers = {x: i for i, x in enumerate(dict.fromkeys(reads))}
+    first = {x: i for i, x in reversed(list(enumerate(reads)))}
+    executable.firsts = [first[x] for x in numbers]
+    executable.repeats = [(i, first[x]) for i, x in enumerate(reads) if first[x] != i]
+    return [numbers[x] for x in reads]
 
-    return recalling
+
+def recall_for_sizes(snapshot: Snapshot) -> bool:
+    """Whether there is a plan on disk that serves what was recorded, whatever its sizes; then it
+    is found from now on."""
+    return bool(_resizing().recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot)))
+
+
+def _late() -> tuple[Any, Any]:
+    # With what reads and loads plans, which the first one imports.
+    from livegrad.runtime import recalling, resizing
+
+    return recalling, resizing
+
+
+def _recalling() -> Any:
+    return _late()[0]
+
+
+def _resizing() -> Any:
+    return _late()[1]
 
 
 def is_on_disk(snapshot: Snapshot) -> bool:
@@ -183,6 +205,7 @@ def forget_plans() -> None:
     _recalling().planning().forget()
     KEPT.clear()
     FOUND.clear()
+    FITTED.clear()
     LAST.executable = None
 
 

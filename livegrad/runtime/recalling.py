@@ -6,6 +6,7 @@ recorded ──► structure as text ──► on disk? ──yes──► plan;
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from livegrad.compiler.expand import Recorded
@@ -14,6 +15,7 @@ from livegrad.compiler.plan_text import plan_text, read_plan
 from livegrad.graph.numbers import Specialised
 from livegrad.graph.written import Unwritable
 from livegrad.runtime.cpu.known import is_on, keep, look_up
+from livegrad.runtime.cpu.pieces.moulds import Mould, read_mould
 from livegrad.runtime.structure import Structure
 
 
@@ -71,3 +73,32 @@ def store(text: str, plan: Plan) -> None:
         return
     Stored.nbytes += len(written)
     keep("plan", text, written)
+
+
+# ---------------------------------------------------------------------------- plans for any size
+
+
+def store_for_sizes(recorded: Recorded, plan: Plan, mould: Mould) -> None:
+    """Stores a plan with the mould that makes it one for all sizes."""
+    text = Structure(recorded).text_without_sizes() if is_on() else None
+    if text is None or Stored.nbytes > Stored.most:
+        return
+    try:
+        written = json.dumps([plan_text(plan), mould.plain()], separators=(",", ":")).encode()
+    except Unwritable:
+        return
+    Stored.nbytes += len(written)
+    keep("sizes", text, written)
+
+
+def recalled_for_sizes(recorded: Recorded) -> tuple[Plan, Mould, Structure] | None:
+    """A stored plan for all sizes of what was recorded, and the structure it is of."""
+    structure = Structure(recorded) if is_on() else None
+    text = None if structure is None else structure.text_without_sizes()
+    stored = None if text is None else look_up("sizes", text)
+    if structure is None or stored is None:
+        return None
+    told, mould = json.loads(stored)
+    plan = read_plan(told)
+    plan.notes = LateNotes(lambda: planning().notes_on(structure))
+    return plan, read_mould(mould), structure

@@ -25,9 +25,10 @@ from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
+from livegrad.runtime.fitted import FITTED, digest_of_families
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.plans import is_on_disk
+from livegrad.runtime.plans import is_on_disk, recall_for_sizes
 from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
 
@@ -67,24 +68,28 @@ class Seen:
     earlier process has been looked for.
 
     A plan is for leaves that are one where they were one. So what is planned is told apart by
-    that: `alike` has what is known of each way, most often of one.
+    that: `alike` has what is known of each way, most often of one. `unfit`: no list has it.
     """
 
-    __slots__ = ("alike", "cost", "planned", "sought")
+    __slots__ = ("alike", "cost", "planned", "sought", "unfit")
 
-    def __init__(self, planned: bool = False) -> None:
+    def __init__(self) -> None:
         self.alike: dict[tuple[int, ...], Seen] = {}
         self.cost = 0
-        self.planned = planned
-        self.sought = False
+        self.planned = self.sought = self.unfit = False
 
     def with_leaves(self, which: tuple[int, ...]) -> Seen:
-        """What is known of the structure with these leaves; those that come first have the plan."""
+        """What is known of the structure with these leaves; they have the plan if they come twice
+        in a row. Of a batch sampled from a memory others are one each time, and no plan would serve
+        twice: each way has to cost as much as a plan by itself."""
         found = self.alike.get(which)
         if found is None:
             if len(self.alike) >= _MOST_ALIKE:
                 self.alike.clear()
-            found = self.alike[which] = Seen(planned=not self.alike)
+            found = self.alike[which] = Seen()
+            found.cost, found.sought = 1, True  # its structure is not new
+        elif len(self.alike) == 1:
+            found.planned = True
         return found
 
     def why(self, count: int) -> str:
@@ -111,6 +116,7 @@ _PLANS_BEFORE = 5
 def forget() -> None:
     """Forgets which structures have been seen."""
     _seen.clear()
+    _sizes.clear()
 
 
 def may_be_listed(state: State) -> bool:
@@ -122,7 +128,7 @@ def may_be_listed(state: State) -> bool:
 
 def has_updates(state: State) -> bool:
     """Whether updates are pending."""
-    return bool(state.nodes) and state.nodes[-1].spec.op.kind == "update"
+    return bool(state.nodes) and _is_update(state.nodes[-1])
 
 
 def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
@@ -143,7 +149,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             sight, seen = _look(state, roots, count)
             if seen.cost and Policy.seeks:
                 _seek(seen, state, roots)
-            if seen.planned and not Policy.pieces:
+            if (seen.planned or _serves_sizes(state, roots, count)) and not Policy.pieces:
                 _say_whole(count, "it has cost enough for a plan, or has one on disk")
                 return None
             started, made = _now(), _pieces_made()
@@ -168,13 +174,13 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             kept = sight.kept
             del sight
             _show(state.nodes, count, listed)
-            look_at_listed(state.nodes, count, kept, pieces.are_finite)
+            look_at_listed(_with_questions(state.nodes), kept, pieces.are_finite)
             _finish(state, count, kept)
             return listed
     except pieces.Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
     if seen is not None:
-        seen.planned = True
+        seen.planned = seen.unfit = True
     for node in state.nodes:
         if node.spec.op.kind == "gradient":
             node.spec.refused = True
@@ -241,6 +247,9 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     A backward pass over values that were there before has no plan. It is recorded rule by rule if
     what that takes is less than what a plan of it is expected to save.
     """
+    digest = _digest(sight.nodes, sight.count)
+    if digest:
+        _note_sizes(digest, cost, not seen.cost)
     seen.cost += cost
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
@@ -249,6 +258,62 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
     for gradient, walked in over_values:
         if Policy.saving * cost > Policy.rule * walked:
             gradient.spec.refused = True
+
+
+class Sizes:
+    """What structures have cost that differ in sizes only, of how many, how many of them were
+    planned, and after how many a plan for all of them is looked for on disk."""
+
+    __slots__ = ("cost", "number", "planned", "sought")
+
+    def __init__(self) -> None:
+        self.cost = self.number = self.planned = 0
+        self.sought = _SEVERAL if Policy.seeks else 1 << 62
+
+
+_sizes: dict[int, Sizes] = {}
+# Sizes of a structure that are listed before a plan for all is looked for; then when they are as
+# many times as many, since which sizes are equal is structure. To make one takes some plans of
+# single sizes, and may not come of it.
+_SEVERAL, _TIMES = 2, 4
+_PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
+
+
+def _digest(nodes: list[Node], count: int) -> int:
+    return digest_of_families(nodes) if count == len(nodes) else 0
+
+
+def _note_sizes(digest: int, cost: int, is_new: bool) -> None:
+    """Notes what a structure has cost, which may be one of several sizes."""
+    found = _sizes.get(digest)
+    if found is None:
+        if len(_sizes) >= _MOST_SEEN:
+            _sizes.clear()
+        found = _sizes[digest] = Sizes()
+    found.number += is_new
+    found.cost += cost
+
+
+def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
+    """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
+    this structure have cost so much that it is to be planned, for one to be made.
+
+    If there is one that does not hold for these sizes, they have to cost enough by themselves.
+    """
+    digest = _digest(state.nodes, count)
+    sizes = _sizes.get(digest)
+    if sizes is None or sizes.number < _SEVERAL or digest in FITTED:
+        return False
+    if sizes.number >= sizes.sought:
+        sizes.sought *= _TIMES
+        if recall_for_sizes(Snapshot(state.nodes, state.handles, state.base, roots)):
+            return True
+    if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
+        return False
+    if Policy.saving * sizes.cost < Policy.patience * Policy.price * count * _PLANS_TO_FIT:
+        return False
+    sizes.planned += 1
+    return True
 
 
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
@@ -264,11 +329,18 @@ def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
 
 
 @hot
+def _is_update(node: Node) -> bool:
+    """Whether a node is an update. Questions about gradients write nothing: they are answered when
+    what they ask about has been computed, wherever they stand (`look_at_listed`)."""
+    return node.spec.op.kind == "update" and node.spec.attrs[0] != 0
+
+
+@hot
 def _before_updates(nodes: list[Node]) -> int:
     """How many nodes come before updates; 0 if others come after those."""
     count = found = 0
     for node in nodes:
-        if node.spec.op.kind == "update":
+        if _is_update(node):
             found += 1
         elif found:
             return 0
@@ -277,8 +349,14 @@ def _before_updates(nodes: list[Node]) -> int:
     return count
 
 
+@hot
+def _with_questions(nodes: list[Node]) -> list[Node]:
+    """Updates, and questions by themselves: no list has them, and they read what others made."""
+    return [node for node in nodes if node.spec.op.kind == "update"]
+
+
 def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
-    read = [x for node in state.nodes[count:] for x in node.inputs]
+    read = [x for node in _with_questions(state.nodes) for x in node.inputs]
     sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
@@ -286,19 +364,19 @@ def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, See
         if len(_seen) >= _MOST_SEEN:
             _seen.clear()
         seen = _seen[key] = Seen()
-    if seen.planned:
-        seen = seen.with_leaves(_leaves_of(state))
+    if seen.planned and not seen.unfit:
+        seen = seen.with_leaves(_leaves_of(state.nodes, state.base))
     return sight, seen
 
 
-def _leaves_of(state: State) -> tuple[int, ...]:
+def _leaves_of(nodes: list[Node], base: int) -> tuple[int, ...]:
     """Which of the values that are read are one."""
-    base, end = state.base, state.base + len(state.nodes)
+    end = base + len(nodes)
     numbers: dict[Node, int] = {}
     return tuple(
         [
             numbers.setdefault(x, len(numbers))
-            for node in state.nodes
+            for node in nodes
             for x in node.inputs
             if not base <= x.index < end
         ]

@@ -3,11 +3,14 @@ it later."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.written import Unwritable, text_of
+from livegrad.runtime.cpu.pieces.families import numbered
 
 
 class Structure:
@@ -25,14 +28,23 @@ class Structure:
 
     def text(self) -> str | None:
         """The same for equal structures in every process; None if there are no words for it."""
+        leaves = [f"{meta.dtype.name} {meta.shape}" for meta in self.leaves]
+        return self._text(_text_of_spec, leaves)
+
+    def text_without_sizes(self) -> str | None:
+        """The same for structures that differ in sizes only: of those it says which are equal."""
+        metas = [*self.leaves, *[spec.meta for spec in self.specs]]
+        leaves = [f"{meta.dtype.name} {meta.ndim}" for meta in self.leaves]
+        return self._text(_text_but_sizes, [*leaves, f"sizes {numbered(metas)[0]}"])
+
+    def _text(self, told: Callable[[Spec], str], leaves: list[str]) -> str | None:
         try:
             nodes = [
-                f"{_text_of_spec(spec)} {links} {' '.join([kind.__name__ for kind in numbers])}"
+                f"{told(spec)} {links} {' '.join([kind.__name__ for kind in numbers])}"
                 for spec, links, numbers in zip(self.specs, self.links, self.numbers, strict=True)
             ]
         except Unwritable:
             return None
-        leaves = [f"{meta.dtype.name} {meta.shape}" for meta in self.leaves]
         return "\n".join([*nodes, "leaves", *leaves, f"kept {list(self.outputs)}"])
 
     def recorded(self) -> Recorded:
@@ -52,6 +64,11 @@ def _text_of_spec(spec: Spec) -> str:
         meta: Meta = spec.meta
         spec.text = text_of((spec.op, spec.attrs, spec.floats, meta.dtype, meta.shape))
     return spec.text
+
+
+def _text_but_sizes(spec: Spec) -> str:
+    meta: Meta = spec.meta
+    return text_of((spec.op, spec.attrs, spec.floats, meta.dtype, meta.ndim))
 
 
 def _nowhere(place: int) -> Site:

@@ -24,9 +24,16 @@ from livegrad.serialization.errors import MOST_DEPTH
 from livegrad.serialization.files import Source
 from livegrad.serialization.layout import STORAGE, Content, Entry, Layout, write_layout
 from livegrad.serialization.restore import Decoder
+from livegrad.serialization.storages import MOST_COPIED, Strided
 from livegrad.serialization.strict_json import parse, shown
 from livegrad.serialization.structure import Encoder
-from livegrad.serialization.tensors import buffer_at, must_swap, parameter_class, tensor_on
+from livegrad.serialization.tensors import (
+    buffer_at,
+    must_swap,
+    parameter_class,
+    part_of,
+    tensor_on,
+)
 from livegrad.serialization.walk import Walk
 
 VERSION = 1
@@ -70,6 +77,7 @@ def prepare_document(obj: Any) -> tuple[list[Content], dict[str, str]]:
 def prepare_encoded(encoder: Encoder, value: Any) -> tuple[list[Content], dict[str, str]]:
     """The same, for what an encoder made of an object."""
     walk = encoder.walk
+    encoder.join_parts()
     walk.compute()
     contents = _contents(walk)
     contents += [_content(a.name, _ARRAY_CODES.get(a.array.dtype), a.array) for a in encoder.arrays]
@@ -126,33 +134,53 @@ class Leaves:
         self.source = source
         self.layout = layout
         self.device = device
+        self.budget = MOST_COPIED + 4 * source.size
         self._tensors: dict[tuple[Any, ...], Any] = {}
         self._first: dict[tuple[str, bool], Any] = {}
 
     def __call__(
-        self, kind: str, name: str, requires_grad: bool, pairs: bool, alias: int = 0
+        self,
+        kind: str,
+        name: str,
+        requires_grad: bool,
+        pairs: bool,
+        alias: int = 0,
+        place: Strided | None = None,
     ) -> Any:
         """The tensor, parameter or array called `name`; `pairs` of float64 are complex128.
 
-        Those of another `alias` are other tensors of the same values.
+        Those of another `alias` are other tensors of the same values; with a `place`, it is a part.
         """
         entry = self.layout.entries.get(name)
         if entry is None:
             raise self.source.error(f"the tensor {shown(name)} is missing; the file is corrupt")
         if kind == "array":
             return self._array(name, entry, pairs)
-        key = (kind, name, requires_grad, pairs, alias)
+        key = (kind, name, requires_grad, pairs, alias, place)
         if key not in self._tensors:
             first = self._first.get((name, pairs))
-            if first is None:
-                made = self._tensor(kind, name, entry, requires_grad, pairs)
+            if first is not None and place is None:
+                made = _sharing(first, kind, requires_grad)
+            elif first is None:
+                whole = (kind, requires_grad) if place is None else ("tensor", False)
+                made = self._tensor(whole[0], name, entry, whole[1], pairs)
                 if self.device is not CPU:
                     made = placed(made, self.device)
-                self._first[name, pairs] = made
-            else:
-                made = _sharing(first, kind, requires_grad)
+                self._first[name, pairs] = first = made
+            if place is not None:
+                made = self._part(first, place, kind, requires_grad, name)
             self._tensors[key] = made
         return self._tensors[key]
+
+    def _part(self, whole: Any, place: Strided, kind: str, requires_grad: bool, name: str) -> Any:
+        """A tensor that shows a part of the values of another."""
+        self.budget -= place.numel * whole.element_size()
+        if place.offset + place.span > whole.numel() or self.budget < 0:
+            raise self.source.error(f"a part of tensor {shown(name)} is beyond it, or too large")
+        if requires_grad and whole.dtype.category < dtypes.FLOAT:
+            raise self.source.error(f"a part of tensor {shown(name)} requires a gradient")
+        cls = parameter_class() if kind == "parameter" else None
+        return part_of(whole, place.offset, place.shape, place.strides, requires_grad, cls)
 
     def _tensor(self, kind: str, name: str, entry: Entry, requires_grad: bool, pairs: bool) -> Any:
         dtype = dtypes.complex128 if pairs else _BY_CODE[entry.dtype]

@@ -14,17 +14,25 @@ from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
-from livegrad.serialization.errors import MOST_DEPTH, MOST_INT_BYTES, LoadError
+from livegrad.serialization.errors import (
+    MOST_DEPTH,
+    MOST_DIMS,
+    MOST_ELEMENTS,
+    MOST_INT_BYTES,
+    LoadError,
+)
 from livegrad.serialization.files import Source
 from livegrad.serialization.sparse_parts import checked_sparse
+from livegrad.serialization.storages import Strided
 from livegrad.serialization.strict_json import shown
 from livegrad.serialization.structure import FACTORIES
 from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.walk import Keys
 
 _DTYPES = {d.name: d for d in dtypes.ALL}
-# kind, name, requires_grad, whether of dtype complex128, which of several -> tensor or array
-Leaf = Callable[[str, str, bool, bool, int], Any]
+# kind, name, requires_grad, whether of dtype complex128, which of several, which part of it
+# -> tensor or array
+Leaf = Callable[[str, str, bool, bool, int, Strided | None], Any]
 _NUMERIC = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
 _SCALARS = frozenset((*_NUMERIC.split(), "complex64", "complex128"))
 
@@ -85,10 +93,19 @@ class Decoder:
         right = type(name) is str and type(grad) is bool and type(alias) is int
         if not right or dtype not in (None, "complex128"):
             raise self.bad(f"has the {kind} {shown(name)}")
-        out = self.leaf(kind, name, grad, dtype is not None, alias)
+        place = self._place(x["place"]) if "place" in x else None
+        out = self.leaf(kind, name, grad, dtype is not None, alias, place)
         if "attributes" in x:
             _instances().attributes(self, out, x["attributes"])
         return out
+
+    def _place(self, parts: Any) -> Strided:
+        offset, shape, strides = self.list_of("place", parts, 3)
+        sizes = [*self.list_of("place", shape), *self.list_of("place", strides)]
+        right = all([type(n) is int and 0 <= n <= MOST_ELEMENTS for n in (offset, *sizes)])
+        if not right or len(shape) != len(strides) or len(shape) > MOST_DIMS:
+            raise self.bad(f"has a tensor at the place {shown(str(parts))}")
+        return Strided(offset, tuple(shape), tuple(strides))
 
     def _sparse(self, kind: str, layout: Any, x: dict[str, Any]) -> Any:
         marks = [x.get(name, False) for name in ("coalesced", "parameter", "requires_grad")]
@@ -245,8 +262,8 @@ def _instances() -> Any:
 
 # By tag: the rule, and what else may stand beside the tag.
 _DECODERS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "$tensor": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
-    "$parameter": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes")),
+    "$tensor": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes", "place")),
+    "$parameter": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes", "place")),
     "$array": (Decoder._leaf, ("dtype",)),
     "$sparse": (
         Decoder._sparse,

@@ -1,6 +1,6 @@
-"""Tensors of a PyTorch file: views of its storages, each checked to lie within its own.
+"""Tensors of a PyTorch file: parts of its storages, each checked to lie within its own.
 
-Tensors whose elements lie in plain order stay on the file's mapping; others are copied.
+Storages stay on the file's mapping, and tensors on the same one share its values, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from livegrad.serialization.archive import Member, check_member
 from livegrad.serialization.errors import MOST_DIMS, MOST_ELEMENTS, MOST_TENSORS, LoadError
 from livegrad.serialization.files import Source
 from livegrad.serialization.strict_json import shown
-from livegrad.serialization.tensors import buffer_at, is_mapped, parameter_class, tensor_on
-from livegrad.settings import strided
+from livegrad.serialization.tensors import (
+    buffer_at,
+    is_mapped,
+    parameter_class,
+    part_of,
+    tensor_on,
+)
 
 # Copies may take this much more than four times the file.
-_MOST_COPIED = 64 << 20
+MOST_COPIED = 64 << 20
 
 
 class StorageKind(NamedTuple):
@@ -78,9 +83,11 @@ class Storages:
         self.members = members
         self.prefix = prefix
         self.swap = swap
-        self.budget = _MOST_COPIED + 4 * source.size
-        self.tensors: dict[tuple[Any, ...], Any] = {}
+        self.budget = MOST_COPIED + 4 * source.size
+        self.count = 0  # of tensors
         self.checked: set[str] = set()
+        # A tensor that shows all of a storage.
+        self.wholes: dict[tuple[str, DType], Any] = {}
 
     def bad(self, text: str) -> LoadError:
         """The error that says `text` about the file."""
@@ -123,35 +130,47 @@ class Storages:
         hooks: Any = None,
         metadata: Any = None,
     ) -> Any:
-        """The tensor that `_rebuild_tensor_v2` makes; the same tensor for the same arguments."""
+        """The tensor that `_rebuild_tensor_v2` makes."""
         if type(requires_grad) is not bool or (requires_grad and dtype.category < dtypes.FLOAT):
             raise self.bad(f"a tensor of {dtype.name} has requires_grad {shown(requires_grad)}")
         where = self._checked(storage, dtype, offset, size, stride)
         marks = self._marks(metadata, dtype)
-        key = (storage.key, dtype, where, marks, requires_grad)
-        if key not in self.tensors:
-            buffer = self._buffer(storage, dtype, where, marks)
-            self._keep(key, tensor_on(buffer, where.shape, dtype, requires_grad, None))
-        return self.tensors[key]
+        if not any(marks):
+            return self._counted(self._part(storage, dtype, where, tuple(stride), requires_grad))
+        buffer = self._buffer(storage, dtype, where, marks)
+        return self._counted(tensor_on(buffer, where.shape, dtype, requires_grad, None))
+
+    def _part(
+        self, storage: Storage, dtype: DType, where: Strided, strides: Any, requires_grad: bool
+    ) -> Any:
+        """A tensor that shares its values with all others on the storage."""
+        whole = Strided(0, (storage.member.size // dtype.itemsize,), (1,))
+        first = self.wholes.get((storage.key, dtype))
+        if first is None and where.is_plain and where.numel == whole.numel:
+            buffer = self._buffer(storage, dtype, where, (False, False))
+            made = tensor_on(buffer, where.shape, dtype, requires_grad, None)
+            self.wholes[storage.key, dtype] = made
+            return made
+        if first is None:
+            buffer = self._buffer(storage, dtype, whole, (False, False))
+            first = tensor_on(buffer, whole.shape, dtype, False, None)
+            self.wholes[storage.key, dtype] = first
+        if where.numel != whole.numel or not where.is_plain:
+            self._spend(where.numel * dtype.itemsize)
+        return part_of(first, where.offset, where.shape, strides, requires_grad, None)
 
     def parameter(self, data: Any, requires_grad: bool) -> Any:
         """A parameter with the values of a tensor."""
         meta = data._node.meta
         if requires_grad and meta.dtype.category < dtypes.FLOAT:
             raise self.bad(f"a parameter of {meta.dtype.name} requires a gradient")
-        key = ("parameter", id(data), requires_grad)
-        if key not in self.tensors:
-            parts = (data._node.buffer, meta.shape, meta.dtype, requires_grad)
-            cls = parameter_class()
-            apart = data.is_meta or data.layout is not strided
-            made = cls(data, requires_grad) if apart else tensor_on(*parts, cls)
-            self._keep(key, made)
-        return self.tensors[key]
+        return self._counted(parameter_class()(data, requires_grad))
 
-    def _keep(self, key: tuple[Any, ...], tensor: Any) -> None:
-        if len(self.tensors) >= MOST_TENSORS:
+    def _counted(self, tensor: Any) -> Any:
+        self.count += 1
+        if self.count > MOST_TENSORS:
             raise self.source.error(f"it has more than {MOST_TENSORS} tensors")
-        self.tensors[key] = tensor
+        return tensor
 
     # ---- checks --------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from livegrad.graph.handle import Handle
 from livegrad.graph.meta import Size
 from livegrad.serialization.errors import MOST_INT_BYTES
 from livegrad.serialization.tensors import parameter_class
-from livegrad.serialization.walk import Stored, Walk
+from livegrad.serialization.walk import Stored, Walk, storage_of
 from livegrad.settings import strided
 
 # Factories of a defaultdict that can be named.
@@ -54,6 +54,7 @@ class Encoder:
         self.objects: dict[int, tuple[int, Any]] = {}
         self.within = 0  # how many objects the walk is in
         self._tensors: dict[str, dict[int, tuple[int, Any]]] = {}
+        self._leaves: list[tuple[dict[str, Any], str, Any, Stored]] = []
 
     def encode(self, x: Any) -> Any:
         """`x` as JSON."""
@@ -99,7 +100,31 @@ class Encoder:
             out["alias"] = alias
         if self.within:
             _objects().add_attributes(self, x, out)
+        self._leaves.append((out, tag, x, stored))
         return out
+
+    def join_parts(self) -> None:
+        """Has tensors that show parts of one storage written as that, once.
+
+        What alone shows a part of a storage is written by itself, under its own name.
+        """
+        by_storage: dict[int, list[Any]] = {}
+        for leaf in self._leaves:
+            by_storage.setdefault(id(storage_of(leaf[2])), []).append(leaf)
+        gone = set()
+        for leaves in by_storage.values():
+            if len({id(stored) for *_, stored in leaves}) == 1:
+                continue
+            self.walk.path = [f"{leaves[0][3].name}.storage"]
+            for out, tag, x, before in leaves:
+                place = self.walk.in_storage(x)
+                if place.stored is not before:
+                    gone.add(id(before))
+                    out[tag] = place.stored.name
+                    out["place"] = [place.offset, list(place.shape), list(place.strides)]
+                    out["alias"] = self._alias(place.stored.name, x)
+        self.walk.path = []
+        self.walk.stored = [stored for stored in self.walk.stored if id(stored) not in gone]
 
     def _alias(self, name: str, x: Any) -> int:
         """Which of the tensors it is that share the value called `name`."""

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
-from livegrad.creation import as_leaf
+from livegrad.creation import as_leaf, empty
 from livegrad.dtypes import DType
 from livegrad.graph.handle import leaf_node, wrap
 from livegrad.graph.meta import meta_of
+from livegrad.ops.shaping.resizing import set_
 from livegrad.runtime.memory import Buffer, address_of, allocate
 from livegrad.serialization.files import Source
 
@@ -61,6 +62,16 @@ def tensor_on(buffer: Any, shape: Shape, dtype: DType, requires_grad: bool, kind
     if kind is not None:
         tensor.__class__ = kind
     return as_leaf(tensor, requires_grad)
+
+
+def part_of(
+    base: Any, offset: int, shape: Shape, strides: Shape, requires_grad: bool, kind: Any
+) -> Any:
+    """A leaf tensor of class `kind` on a part of the storage of `base`, which shares its values."""
+    made = set_(empty(0, dtype=base.dtype), base.detach(), offset, shape, strides)
+    if kind is not None:
+        made.__class__ = kind
+    return made.requires_grad_(requires_grad)
 
 
 def parameter_class() -> Any:

@@ -1,7 +1,7 @@
 """Writing PyTorch files that `torch.load(weights_only=True)` reads, without torch.
 
 The pickle is written opcode by opcode (protocol 2), in the words that torch's own restricted
-reader knows. Tensors that share their values share a storage.
+reader knows. Tensors that share a storage in PyTorch share one in the file, which has all of it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import numpy as np
 from livegrad.device import Device
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle
+from livegrad.graph.layout import contiguous_strides
 from livegrad.graph.meta import Size
 from livegrad.serialization.archive import ArchiveWriter
 from livegrad.serialization.layout import little_endian
 from livegrad.serialization.tensors import parameter_class
 from livegrad.serialization.vocabulary import STORAGE_CLASSES
-from livegrad.serialization.walk import Stored, Walk
+from livegrad.serialization.walk import Place, Stored, Walk
 from livegrad.settings import strided
 
 _CLASSES = {dtype: name for name, dtype in STORAGE_CLASSES.items()}
 _MARK, _STOP, _REDUCE, _BUILD, _NONE = b"(", b".", b"R", b"b", b"N"
 _TUPLE, _APPENDS, _SETITEMS, _PERSID = b"t", b"e", b"u", b"Q"
+_PUT, _GET = b"r", b"j"  # a number of four bytes follows
 _EMPTY_TUPLE, _EMPTY_LIST, _EMPTY_DICT = b")", b"]", b"}"
 # How many bytes LONG1 can hold.
 _MOST_INT_BYTES = 255
@@ -42,6 +44,8 @@ class PickleWriter:
         self.parts = parts
         self.walk = Walk()
         self.out: list[bytes] = []
+        # By identity: the number of a tensor that was written, and the tensor.
+        self.memo: dict[int, tuple[int, Any]] = {}
 
     def pickled(self, x: Any) -> bytes:
         """The whole pickle of `x`."""
@@ -113,6 +117,14 @@ class PickleWriter:
         self._call("torch.device", str(x))
 
     def _tensor(self, x: Any) -> None:
+        if id(x) in self.memo:
+            self._emit(_GET, struct.pack("<I", self.memo[id(x)][0]))
+            return
+        self._new_tensor(x)
+        self.memo[id(x)] = (len(self.memo), x)
+        self._emit(_PUT, struct.pack("<I", self.memo[id(x)][0]))
+
+    def _new_tensor(self, x: Any) -> None:
         if x._saved_tag is not None:
             self.walk.refuse(x, ' (format="safetensors" keeps it)')
         if isinstance(x, parameter_class()):
@@ -130,7 +142,7 @@ class PickleWriter:
             self._sparse(x)
             return
         if not x.is_meta:
-            self._rebuild(self.walk.add(x), requires_grad)
+            self._rebuild(self.walk.in_storage(x), requires_grad)
             return
         shape = tuple(x.shape)
         self._call(
@@ -151,9 +163,9 @@ class PickleWriter:
             self._bool(x.is_coalesced())
         self._emit(_TUPLE, _TUPLE, _REDUCE)
 
-    def _rebuild(self, stored: Stored, requires_grad: bool) -> None:
-        """`_rebuild_tensor_v2(storage, 0, shape, strides, requires_grad, OrderedDict())`."""
-        shape = stored.shape
+    def _rebuild(self, place: Place, requires_grad: bool) -> None:
+        """`_rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, OrderedDict())`."""
+        stored = place.stored
         kind = _CLASSES.get(stored.dtype)  # of later dtypes there are no storages
         if kind is None and self.parts:
             raise TypeError(
@@ -170,9 +182,9 @@ class PickleWriter:
         if self.parts:
             self._emit(_NONE)
         self._emit(_TUPLE, _PERSID)
-        self._int(0)
-        self._tuple(shape)
-        self._tuple(contiguous_strides(shape))
+        self._int(place.offset)
+        self._tuple(place.shape)
+        self._tuple(place.strides)
         self._bool(requires_grad)
         self._call("collections.OrderedDict")
         if kind is None:
@@ -247,14 +259,6 @@ def stored_count(stored: Stored) -> int:
     """Elements of a storage: bytes, where there is no class of storages for the dtype."""
     meta = stored.node.meta
     return meta.numel if stored.dtype in _CLASSES else meta.nbytes
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How many elements apart neighbours along each dim lie."""
-    strides = [1] * len(shape)
-    for d in range(len(shape) - 1, 0, -1):
-        strides[d - 1] = strides[d] * max(shape[d], 1)
-    return tuple(strides)
 
 
 _WRITERS: dict[type, Any] = {

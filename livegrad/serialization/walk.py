@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from livegrad.dtypes import DType
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.geometry import offset_of, root_of
+from livegrad.graph.handle import Handle, node_of, share_of, shows_conjugates
+from livegrad.graph.layout import contiguous_strides
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
-from livegrad.graph.state import flush
+from livegrad.graph.state import flush, setting
+from livegrad.ops.shaping.strided import in_memory, whole_of
 from livegrad.runtime.values import array_of
 from livegrad.serialization.errors import MOST_DEPTH
 
@@ -58,6 +62,15 @@ class Stored:
         return array_of(self.node)
 
 
+class Place(NamedTuple):
+    """Where the elements of a tensor are in a storage that is written."""
+
+    stored: Stored
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
 class Walk:
     """A walk through what is saved: the way from the top to here, and the tensors met so far."""
 
@@ -90,7 +103,24 @@ class Walk:
     def add(self, tensor: Any) -> Stored:
         """The value of a tensor, to be written once however many tensors share it."""
         node = node_of(tensor)
-        owner = _owner(tensor)
+        return self._to_store(_owner(tensor), node)
+
+    def in_storage(self, tensor: Any) -> Place:
+        """Where a tensor is in the storage that it has in PyTorch, all of which is written."""
+        strided = node_of(tensor).meta.strides is not None
+        # Made dense; we refer to it, so that it is not given up again.
+        cell = share_of(tensor).cell if strided else None  # noqa: F841
+        node, owner = node_of(tensor), storage_of(tensor)
+        memory = node
+        if owner is not tensor and not _is_all(node.meta, owner._node.meta):
+            with setting(grad=False):
+                memory = node_of(in_memory(whole_of(tensor)))
+        offset = 0 if owner is tensor else offset_of(tensor)
+        strides = contiguous_strides(node.meta.shape) if owner is tensor else node.meta.stride()
+        return Place(self._to_store(owner, memory), offset, node.meta.shape, strides)
+
+    def _to_store(self, owner: Any, node: Node) -> Stored:
+        """What is written for all that have the `owner` in common; `node` has the values."""
         found = self._by_identity.get(id(owner))
         if found is None:
             found = Stored(owner, node, self.new_name(), len(self.stored))
@@ -146,6 +176,23 @@ def _owner(tensor: Any) -> Any:
     """The object that tensors with the same values in the same places have in common."""
     share = tensor._share
     return share.cell if share is not None and share.is_whole() else tensor
+
+
+def storage_of(tensor: Any) -> Any:
+    """What stands for the storage of a tensor: its cell, or itself if it has no other's.
+
+    What shows values as others than they are, of another dtype or as conjugates, is by itself.
+    """
+    if tensor._share is None:
+        return tensor
+    cell, path = root_of(tensor)
+    same = cell._node.meta.dtype is tensor.dtype and not shows_conjugates(path)
+    return cell if same else tensor
+
+
+def _is_all(meta: Meta, whole: Meta) -> bool:
+    """Whether a tensor shows all elements of its storage, one after the other."""
+    return meta.contiguous and whole.strides is None and meta.numel == whole.numel
 
 
 def _is_text(name: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -220,6 +221,9 @@ class Watch:
             LOCAL.state.flusher = self
             self.start = 0
 
+    def check_write(self, x: Any, value: Any) -> None:
+        """All values are those of one example: any may be written anywhere."""
+
     def depends(self, root: Node) -> bool:
         """Whether a value is not known yet: never."""
         return False
@@ -417,3 +421,22 @@ __all__ = [
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors cut off from how they were made, which need gradients if they did."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs)}"
+        )
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
+    )
+
+
+def check_backward_validity(inputs: Any) -> None:
+    """Warns if no gradient will come through a checkpoint."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )

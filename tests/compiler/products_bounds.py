@@ -12,7 +12,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.compiler.few_rows import generate_product
-from livegrad.compiler.products import BLOCK, JOB, room_for
+from livegrad.compiler.products import BLOCK, JOB, room_for, summed_as
 from livegrad.dtypes import DType
 from tests.compiler.guarded import Pages, kernel, run
 
@@ -30,6 +30,7 @@ def multiplied(pages: Pages, left: Array, right: Array, ways: tuple[str, str]) -
     """
     rows, terms = left.shape
     columns, dtype = len(right), left.dtype
+    wide = np.dtype(summed_as(_named(dtype)).name)
     told = dict.fromkeys(JOB, 0) | {"rows": rows, "terms": terms, "columns": columns}
     size = dtype.itemsize
     for name, x, way in zip(("left", "right"), (left, right), ways, strict=True):
@@ -43,9 +44,9 @@ def multiplied(pages: Pages, left: Array, right: Array, ways: tuple[str, str]) -
             (line, size) if way == "terms" else (size, line)
         )
     told["line"] = -(-columns // 32) * 32
-    sums = np.full((rows, told["line"]), 77, dtype)
+    sums = np.full((rows, told["line"]), 77, wide)
     told["sums"] = pages.address(sums)
-    told["room"] = pages.address(np.full(room_for(0, columns), 55, dtype))
+    told["room"] = pages.address(np.full(room_for(0, columns), 55, wide))
     code = kernel(generate_product, *ways, _named(dtype))
     cut = random.Random(rows).randrange(5, rows) if rows > 5 and terms <= BLOCK else rows
     first = told | {"rows": cut}
@@ -53,9 +54,9 @@ def multiplied(pages: Pages, left: Array, right: Array, ways: tuple[str, str]) -
     if cut < rows:
         told |= {"rows": rows - cut, "brought": 1}
         told["left"] += cut * told["left step"]
-        told["sums"] += cut * told["line"] * size
+        told["sums"] += cut * told["line"] * wide.itemsize
         run(code, [told[name] for name in JOB])
-        told["sums"] -= cut * told["line"] * size
+        told["sums"] -= cut * told["line"] * wide.itemsize
     return pages.read(told["sums"], sums)[:, :columns]
 
 
@@ -69,7 +70,7 @@ def run_product(chance: random.Random, pages: Pages) -> None:
     if rows <= 4 and chance.random() < 0.3:
         columns = chance.choice(WIDE)
     ways = chance.choice(["terms", "lines"]), chance.choice(["terms", "lines"])
-    dtype = np.dtype(chance.choice(["float32", "float64", "int32", "int64"]))
+    dtype = np.dtype(chance.choice(["float16", "float32", "float64", "int32", "int64"]))
     rng = np.random.default_rng(chance.randrange(1 << 30))
     left, right = [
         (rng.standard_normal((count, terms)) * (1 if dtype.kind == "f" else 9)).astype(dtype)
@@ -82,7 +83,7 @@ def run_product(chance: random.Random, pages: Pages) -> None:
         exact = left.astype(np.longdouble) @ right.T.astype(np.longdouble)
         scale = np.abs(left).astype(np.longdouble) @ np.abs(right.T)
         # Each term takes part in as many roundings as there are terms in a block, and blocks.
-        bound = (min(terms, 256) + terms // 256 + 1) * np.finfo(dtype).eps / 2 * scale
+        bound = (min(terms, 256) + terms // 256 + 1) * np.finfo(found.dtype).eps / 2 * scale
         assert (np.abs(found - exact) <= bound).all()
     row, column = chance.randrange(rows), chance.randrange(columns)
     others = chance.choice(["terms", "lines"]), chance.choice(["terms", "lines"])

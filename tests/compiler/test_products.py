@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -49,6 +50,20 @@ def test_a_row_has_the_same_bits_in_any_company(dtype: str) -> None:
     assert bits((weight @ x.T).T + bias) == bits(whole)
 
 
+@pytest.mark.parametrize("dtype", [lg.float16, lg.bfloat16], ids=str)
+def test_half_precisions_are_read_as_they_are(dtype: Any) -> None:
+    """No copies in float32 are made for a product; bits are those of the product of such copies."""
+    sizes = ((1, 33, 300), (3, 1, 530), (4, 600, 17), (37, 41, 43), (15, 70, 2))
+    for (rows, columns, terms), turned in itertools.product(sizes, (False, True)):
+        a, b = drawn(rows, terms).to(dtype), drawn(terms, columns).to(dtype)
+        if turned:
+            a, b = a.T.contiguous().T, b.T.contiguous().T
+        found = a @ b
+        assert bits(found.float()) == bits((a.float() @ b.float()).to(dtype).float())
+        (a @ b).tolist()
+        assert [step.kind for step in last_steps()] == ["product"]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_an_image_has_the_same_bits_in_any_company(dtype: str) -> None:
     """Lanes are images if there are enough of them, otherwise windows."""
@@ -93,6 +108,42 @@ def test_threads_share_bands_of_rows_and_change_no_bit(sizes: tuple[int, int, in
     exact = a.numpy().astype("f8") @ b.numpy().astype("f8") + bias.numpy()
     sizes_of = np.abs(a.numpy()).astype("f8") @ np.abs(b.numpy()).astype("f8")
     assert (np.abs(values - exact) <= 1e-5 * sizes_of + 1e-6).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("sizes", [(1, 40, 33, 30), (3, 9, 14, 29), (7, 30, 28, 28)], ids=str)
+def test_threads_share_outputs_as_lanes_and_change_no_bit(sizes: Any, stride: int) -> None:
+    x, weight, bias = drawn(*sizes), drawn(50, sizes[1], 3, 3), drawn(50)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            y = nn.functional.conv2d(x, weight, bias, stride, 1)
+            found.append(bits(y.relu()))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    exact = nn.functional.conv2d(x.double(), weight.double(), bias.double(), stride, 1)
+    values = np.frombuffer(found[0], "f4").reshape(exact.shape)
+    np.testing.assert_allclose(values, exact.relu().numpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(3, 50, 60, 33), (1, 700, 7, 7), (4, 16, 120, 120)], ids=str)
+def test_threads_share_channels_by_themselves_and_change_no_bit(sizes: Any) -> None:
+    x, weight, scale = drawn(*sizes), drawn(sizes[1], 1, 3, 3), drawn(sizes[1], 1, 1)
+    threads, found = lg.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 7, 16):
+            lg.set_num_threads(count)
+            y = nn.functional.conv2d(x, weight, padding=1, groups=sizes[1])
+            found.append(bits((y * scale).relu()))
+    finally:
+        lg.set_num_threads(threads)
+    assert len(set(found)) == 1
+    y = nn.functional.conv2d(x.double(), weight.double(), padding=1, groups=sizes[1])
+    exact = (y * scale.double()).relu().numpy()
+    values = np.frombuffer(found[0], "f4").reshape(sizes)
+    np.testing.assert_allclose(values, exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

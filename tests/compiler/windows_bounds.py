@@ -13,6 +13,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.compiler.bind_products import _height, _places, _positions
+from livegrad.compiler.channel_lanes import elements_for_lanes, generate_channel_lanes
 from livegrad.compiler.channel_slopes import (
     bytes_for_windows,
     elements_for_channels,
@@ -20,6 +21,7 @@ from livegrad.compiler.channel_slopes import (
 )
 from livegrad.compiler.describe import Windows
 from livegrad.compiler.image_lanes import elements_for, generate_image_lanes
+from livegrad.compiler.output_lanes import elements_for_outputs, generate_output_lanes
 from livegrad.compiler.products import JOB, room_for
 from livegrad.compiler.window_lanes import (
     bytes_for_lanes,
@@ -83,7 +85,12 @@ class Case:
             room += elements * self.dtype.itemsize
         if generate is generate_image_lanes:
             room = self.room_for_lanes(rows, columns // self.images) * self.dtype.itemsize
+        if generate is generate_channel_lanes:
+            room = elements_for_lanes(columns, self.seen().dims) * self.dtype.itemsize
         kinds: list[Any] = [self.rank]
+        if generate is generate_output_lanes:
+            room = elements_for_outputs(rows, columns, self.seen()) * self.dtype.itemsize
+            kinds.append(self.lie.stride[1])
         if generate is generate_window_lanes:
             lines, taps = prod(self.taps[:-1]), self.taps[-1]
             kinds.append(_height(taps))
@@ -120,10 +127,37 @@ class Case:
         told["first column"] = first
         some = self.run(pages, generate_conv, told, rows, end - first)
         assert some.tobytes() == found[:, first:end].tobytes()
+        if self.rank == 2 and self.lie.stride[1] < 3:
+            outputs = self.run(pages, generate_output_lanes, told, rows, end - first)
+            assert outputs.tobytes() == some.tobytes()
+            told |= {"first column": 0, "images": self.images}
+            outputs = self.run(pages, generate_output_lanes, told, *found.shape)
+            assert outputs.tobytes() == found.tobytes()
+            told["first column"] = first
         told["images"] = self.images
         lanes = self.run(pages, generate_image_lanes, told, rows, self.images * (end - first))
         wanted = found.reshape(rows, self.images, end)[:, :, first:]
         assert lanes.tobytes() == wanted.tobytes()
+
+    def alone(self, pages: Pages) -> None:
+        """Channels by themselves, of an image; the last lines of windows of the last channels
+        have the same bits by themselves."""
+        taps, size, lines = prod(self.taps), self.dtype.itemsize, self.counts[0]
+        weight = np.ascontiguousarray(self.weight[0].reshape(self.channels, taps))
+        told = {"left": pages.address(weight), "left step": taps * size, "left term": size}
+        told |= {"right": pages.address(self.x), "terms": taps}
+        columns = self.columns[0].reshape(self.channels, taps, prod(self.counts))
+        wanted = np.zeros((self.channels, columns.shape[2]), self.dtype)
+        for k in range(taps):
+            wanted += weight[:, k, None] * columns[:, k]
+        found = self.run(pages, generate_channel_lanes, told, *wanted.shape)
+        np.testing.assert_array_equal(found, wanted)
+        told["first row"], told["first column"] = self.channels // 2, lines // 2 * self.counts[1]
+        told["left"] += self.channels // 2 * told["left step"]
+        first, column = told["first row"], told["first column"]
+        rest = self.channels - first, wanted.shape[1] - column
+        some = self.run(pages, generate_channel_lanes, told, *rest)
+        assert some.tobytes() == found[first:, column:].tobytes()
 
     def slopes(self, pages: Pages) -> None:
         """All rows; the last ones have the same bits by themselves."""
@@ -170,6 +204,8 @@ def main() -> None:
         case = Case(chance)
         case.conv(pages)
         case.slopes(pages)
+        if case.rank == 2:
+            case.alone(pages)
         pages.free()
     print("within bounds")
 

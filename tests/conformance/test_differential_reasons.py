@@ -50,6 +50,9 @@ OF_TRANSFORM = [
     "a = T.tensor([1.25, -3.0], requires_grad=True)",
     "h = T.func.grad(lambda t: (t ** 3).sum())(a)",
 ]
+OF_TWO_DIMS = "a = T.ones(2, 3, requires_grad=True); d = a * 1"
+HOOKED = "d.register_hook(lambda g: g * 0)"
+ADDING = "d.register_hook(lambda g: g + 1)"
 NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
 
 
@@ -346,6 +349,95 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
                 "check()",
             ],
             "which is open",
+        ),
+        (
+            [OF_TWO_DIMS, HOOKED, "d.t_()", ADDING, "(d * d).sum().backward()", "check()"],
+            "hooks of before",
+        ),
+        ([OF_TWO_DIMS, ADDING, f"(d * ({OTHER})).sum().backward()", "check()"], None),
+        (
+            [
+                "a = T.ones(1, 2, 3, requires_grad=True); d = F.instance_norm(a)",
+                "d.grad_fn.register_prehook(lambda g: log.append(('d', 0)))",
+                "d[:] = T.ones(1, 2, 3)",
+                "d.sum().backward()",
+                "check()",
+            ],
+            "of what is hidden",
+        ),
+        (
+            [
+                "c = T.func.jacrev(lambda t: t.sum())(T.ones(3))",
+                "for _part in c: _part.add_(2)",
+                "check()",
+            ],
+            "the rules here make it",
+        ),
+        (
+            [
+                "c = T.func.jacrev(lambda t: t * t)(T.ones(3))",
+                f"for _part in c: _part.add_({OTHER})",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True)",
+                "i = F.poisson_nll_loss(a, T.full((2,), 9.0), reduction='sum') + 200",
+                "i.exp().backward()",
+                "check()",
+            ],
+            "one infinity from another",
+        ),
+        (
+            [
+                "a = T.ones(2, requires_grad=True)",
+                f"i = F.poisson_nll_loss(a, T.full((2,), 9.0 + {OTHER}), reduction='sum')",
+                "i.backward()",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); c = a * 1",
+                "with T.no_grad(): a.unsqueeze_(0)",
+                "j, = T.autograd.grad((a ** 2).sum(), [a])",
+                "check()",
+            ],
+            "of its former shape",
+        ),
+        (
+            [
+                "a = T.ones(3, requires_grad=True)",
+                "j, = T.autograd.grad((a * a).sum(), [a])",
+                f"k = j[None] if {OTHER} else j",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "b = T.relu(T.tensor([-1.0, 2.0], requires_grad=True)); h = T.nn.PReLU()",
+                "i = h(b) ** 2",
+                "j, = T.autograd.grad(i.sum(), [b], create_graph=True)",
+                "k, = T.autograd.grad(j.sum(), [b])",
+                "check()",
+            ],
+            "second gradient of prelu",
+        ),
+        (["b = T.arange(3.0); g = T.sinc(b)", "h = g / g", "check()"], "roundings"),
+        (["b = T.arange(3.0); g = T.sinc(b)", f"h = g + ({OTHER})", "check()"], None),
+        (
+            [
+                "d = T.ones(3, requires_grad=True); b = T.arange(4.0); a = T.zeros(3); d.grad = a",
+                "b[1:] += d",
+                "b.unfold(0, 2, 1).sin_()",
+                "b.sum().backward()",
+                "check()",
+            ],
+            "of what was written twice",
         ),
         (["b = T.ones(3).t()", f"c = {OTHER} or b.as_strided((), (), 7)"], None),
     ],

@@ -27,6 +27,51 @@ for order in itertools.permutations(range(3)):
         "h = a[:, i[:1].expand(3, 2).t()]; l = a[None, j, None]",
         "check()",
     )
+for order in itertools.permutations(range(4)):
+    PROGRAMS[f"strides of nothing that is picked, of dims in the order {order}"] = (
+        f"a = T.empty(1, 0, 1, 3).permute({order}); i = T.tensor([0]); j = T.tensor([[0, 0]])",
+        *[
+            line
+            for at in range(4)
+            for key in ("i", "j", "[]")
+            for line in (f"b = a[{':, ' * at}{key}]; c = b * 1; d = b + T.ones(1)", "check()")
+        ],
+    )
+PROGRAMS["views of the storage of a detached tensor are views of that"] = (
+    "b = T.arange(8.0).reshape(2, 2, 2); c = (b * 1).detach(); d = c.permute(0, 1, 2)",
+    "g = d[-1::2, 1].as_strided((2, 3), (1, 2), 1); h = b[1].detach()[0].as_strided((5,), (1,), 2)",
+    "c.requires_grad = True; e = g._base is c, h._base is b",
+    "check()",
+    "i = b.data; j = i[0].as_strided((3,), (2,), 1); i.requires_grad = True",
+    "k = (j * 2).requires_grad",
+    "check()",
+)
+PROGRAMS["what data counts for itself is no write to its views"] = (
+    "b = T.arange(6.0).reshape(2, 3); c = b.squeeze().data; e = c.view(c.shape); f = c[0]",
+    "b.add_(1); T.mul(e, 2, out=b)",
+    "c.requires_grad = True",
+    "check()",
+    "g = b.data; h = g[0]; g.add_(1)",
+    "g.requires_grad = True",
+    "check()",
+)
+PROGRAMS["what a Function gave back as it is can be written after its graph is spent"] = (
+    "a = T.nn.LayerNorm(3); d = T.arange(6.0).reshape(2, 3).requires_grad_()",
+    "a.register_full_backward_hook(lambda m, gi, go: log.append(('a', go[0].clone())))",
+    "c = T.optim.SGD(a.parameters(), lr=0.25); e = a(d)",
+    "(a(e) ** 2).mean().backward(); c.step()",
+    "e.detach().add_(5)",
+    "check()",
+)
+for reduce in ("amax", "amin"):
+    PROGRAMS[f"gradients of {reduce} at an index where it is NaN"] = (
+        "n = float('nan'); a = T.tensor([1.0, n, 3.0, n, 5.0], requires_grad=True)",
+        "s = T.tensor([n, 2.0, 3.0, 1.0], requires_grad=True); i = T.tensor([0, 1, 2, 2])",
+        f"b = a.scatter_reduce(0, i, s, '{reduce}'); c = a.index_reduce(0, i, s, '{reduce}')",
+        "d, e = T.autograd.grad((b * T.arange(5)).sum(), [a, s])",
+        "(c * T.arange(5)).sum().backward()",
+        "check()",
+    )
 PROGRAMS["conjugates as values of their own have no gaps"] = (
     "a = T.arange(8.0).reshape(2, 4) + 1j; b = a[:, :1]; c = a.t()[::2]; d = a[0].expand(2, 4)",
     "e = T.conj_physical(b); f = T.conj_physical(c); g = T.conj_physical(d); h = b.conj_physical()",

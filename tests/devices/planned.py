@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.compiler.channel_lanes import generate_channel_lanes
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.few_rows import generate_product
 from livegrad.compiler.hosting import host_reference
 from livegrad.compiler.image_lanes import generate_image_lanes
+from livegrad.compiler.output_lanes import generate_output_lanes
 from livegrad.compiler.plan import (
     ADD_INPUT,
     CLEAR_IF_SAME,
@@ -402,7 +404,9 @@ class Loops:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)
         geometry = self.slots[told[4] : end]
-        by_columns = generate in (generate_conv, generate_image_lanes)
+        if generate is generate_channel_lanes:
+            return work.alone(geometry)
+        by_columns = generate in (generate_conv, generate_image_lanes, generate_output_lanes)
         return work.conv(geometry) if by_columns else work.slopes(geometry)
 
     def of_op(self, _: int, instr: Instr) -> Array:

@@ -60,6 +60,17 @@ class Product:
 
         return self._all(each)
 
+    def alone(self, geometry: list[int]) -> Array:
+        """Each row has a channel of its own."""
+
+        def each(left: int, right: int) -> Array:
+            shape, strides = (self.rows, self.terms), (self.row_step, self.dtype.itemsize)
+            weights: Array = self.memory.view(left, self.dtype, shape, strides)
+            windows = self._windows(right, geometry, 1).reshape(self.rows, self.terms, -1)
+            return np.asarray(np.einsum("rk,rkp->rp", weights, windows))
+
+        return self._all(each)
+
     def slopes(self, geometry: list[int]) -> Array:
         def each(left: int, right: int) -> Array:
             counts = geometry[len(ALL_DIMS) + 2 :: len(EACH_DIM)]

@@ -76,7 +76,7 @@ def test_moments(name: str) -> None:
 def test_gradients_of_moments(name: str) -> None:
     """The mean of gradients through samples is the gradient of the mean."""
     reference = DISTRIBUTIONS[name]()
-    given = reference._parameters()
+    given = reference._given_parameters()
     leaves = {k: v.detach().double().clone().requires_grad_() for k, v in given.items()}
     d = type(reference)(**leaves)
     x = d.rsample((COUNT,))
@@ -220,3 +220,87 @@ def test_what_packages_of_distributions_use() -> None:
     assert (drawn.shape, drawn.dtype) == ((200, 50), lg.float64)
     assert abs(drawn.mean().item()) < 0.05
     assert abs(drawn.std().item() - 1) < 0.05
+
+
+class Shifted(ld.Independent):
+    """A family of one's own, as programs write them."""
+
+    def __init__(self, loc: Any) -> None:
+        super().__init__(ld.Normal(loc, 1.0), 1)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = self._get_checked_instance(Shifted, _instance)
+        return super().expand(batch_shape, new)
+
+
+def test_a_family_with_an_own_beginning_is_expanded() -> None:
+    wide = Shifted(T([0.0, 1.0])).expand((3,))
+    assert type(wide) is Shifted
+    assert wide.batch_shape == (3,)
+    assert wide.log_prob(lg.zeros(3, 2)).shape == (3,)
+
+
+def test_a_family_with_an_own_beginning_says_how_it_is_expanded() -> None:
+    class Odd(ld.Chi2):
+        def __init__(self) -> None:
+            super().__init__(T([1.0]))
+
+    with pytest.raises(NotImplementedError, match=r"must also define a custom \.expand"):
+        Odd().expand((2,))
+
+
+def test_a_distribution_may_be_a_module_too() -> None:
+    class Prior(ld.Gamma, lg.nn.Module):
+        def __init__(self) -> None:
+            lg.nn.Module.__init__(self)
+            ld.Gamma.__init__(self, T(2.0), T(1.0))
+
+    prior = Prior()
+    assert prior.log_prob(T(1.0)).item() == pytest.approx(-1.0)
+    assert "Gamma" in repr(ld.Gamma(T(2.0), T(1.0)))
+
+
+def test_the_entropy_of_an_exponential_family_follows_from_its_normaliser() -> None:
+    class Mine(ld.ExponentialFamily):
+        """The exponential distribution, by its natural parameter -rate."""
+
+        rate = T([0.5, 2.0])
+        _mean_carrier_measure = 0
+        _natural_params = (-rate,)
+
+        def _log_normalizer(self, x: Any) -> Any:
+            return -lg.log(-x)
+
+    assert isinstance(ld.Normal(0.0, 1.0), ld.ExponentialFamily)
+    want = ld.Exponential(Mine.rate).entropy()
+    assert Mine((2,), validate_args=False).entropy().tolist() == pytest.approx(want.tolist())
+
+
+def test_divergences_may_be_registered_for_bases_that_are_no_distributions() -> None:
+    class Base:
+        pass
+
+    class Point(ld.Distribution, Base):
+        pass
+
+    @ld.register_kl(Point, Base)
+    def _(p: Any, q: Any) -> Any:
+        return T(7.0)
+
+    point = Point(validate_args=False)
+    assert ld.kl_divergence(point, point).item() == 7.0
+    with pytest.raises(TypeError, match="type_q"):
+        ld.register_kl(Point, 3)  # type: ignore[arg-type]
+
+
+def test_triangles_and_vectors() -> None:
+    matrix = lg.arange(9.0).reshape(3, 3)
+    vec = utils.tril_matrix_to_vec(matrix)
+    assert vec.tolist() == [0.0, 3.0, 4.0, 6.0, 7.0, 8.0]
+    assert utils.vec_to_tril_matrix(vec).tolist() == matrix.tril().tolist()
+    lower = utils.tril_matrix_to_vec(matrix, -1)
+    assert utils.vec_to_tril_matrix(lower, -1).tolist() == matrix.tril(-1).tolist()
+    with pytest.raises(ValueError, match="lower triangular"):
+        utils.vec_to_tril_matrix(lg.ones(5))
+    with pytest.raises(ValueError, match="outside"):
+        utils.tril_matrix_to_vec(matrix, 3)

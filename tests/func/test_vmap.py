@@ -445,3 +445,30 @@ def test_recurrent_layers_run_all_examples_side_by_side(kind: Any, counted: Any)
     pairs = [lg.autograd.grad((y * weights).sum(), leaves) for y in (got, wanted)]
     for mine, theirs in zip(*pairs, strict=True):
         close(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, y: x.add_(y),
+        lambda x, y: x.copy_(y),
+        lambda x, y: x[0].mul_(y.sum()),
+        lambda x, y: x.__setitem__(0, y.sum()),
+    ],
+)
+def test_values_of_examples_are_not_written_to_what_they_have_in_common(write):
+    x = lg.ones(2)
+    with pytest.raises(RuntimeError, match="self` not being vmapped over"):
+        lg.func.vmap(lambda y: write(x, y))(lg.ones(3, 2))
+    assert x.tolist() == [1, 1]
+    assert lg.func.vmap(lambda y: x.add_(1) + y)(lg.ones(2, 2)).tolist() == [[3, 3]] * 2
+    assert x.tolist() == [2, 2]
+
+
+def test_dicts_keep_the_order_of_their_keys():
+    names = ["weight", "bias", "a"]
+    values = {name: lg.arange(3.0) for name in names}
+    slopes = lg.func.grad(lambda given: sum(x.sum() for x in given.values()))(values)
+    assert list(slopes) == names
+    assert list(lg.func.vmap(lambda given: given)(values)) == names
+    assert list(lg.func.jacrev(lambda given: given["a"])(values)) == names

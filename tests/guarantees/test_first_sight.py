@@ -13,7 +13,8 @@ import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.autograd import pending
-from livegrad.runtime import sight
+from livegrad.graph.watch import BLAMING
+from livegrad.runtime import alone, sight
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing
 from livegrad.runtime.cpu.pieces.desk import DESK
@@ -24,6 +25,13 @@ from livegrad.runtime.cpu.pieces.layout import ENTRIES, ENTRY
 def by_pieces(monkeypatch):
     """Whatever can be is run piece by piece."""
     monkeypatch.setattr(sight.Policy, "pieces", True)
+
+
+@pytest.fixture
+def asking(monkeypatch):
+    """Gradients are asked about, as they are for users."""
+    monkeypatch.setattr(BLAMING, "enabled", True)
+    monkeypatch.setattr(BLAMING, "reads", False)
 
 
 def in_whole_plans(program, monkeypatch):
@@ -135,6 +143,60 @@ def test_new_structures_soon_compile_nothing(by_pieces):
     assert counters.pieces_made - made < 30  # sizes that are 1, or equal, for the first time
 
 
+@pytest.mark.parametrize("made_here", [True, False])
+def test_a_part_of_what_is_large_is_changed_on_a_list_if_it_is_made_there(made_here, by_pieces):
+    """A copy of zeros costs no more than making them; one of what was there before, much more."""
+    rows, added = 4096, lg.ones(3, 64)
+
+    def program(count):
+        x = lg.zeros(rows, 64)
+        if not made_here:
+            x = x + 1
+            x.sum().item()
+        y = x.index_add(0, lg.arange(count), added[:count] * 2)
+        return (y * 3).sum().item() - x.sum().item() * 3
+
+    assert program(2) == 2 * 64 * 6
+    before = counters.plan_misses
+    assert program(3) == 3 * 64 * 6
+    assert (counters.plan_misses == before) is made_here
+
+
+CLIPS = (
+    lambda weights: nn.utils.clip_grad_norm_(weights, 0.1),
+    lambda weights: nn.utils.clip_grad_value_(weights, 0.01),
+)
+
+
+def clipped_steps(clip, reads, count, seed=3):
+    """Losses and weights of steps that clip gradients; the norm, or a gradient, may be read."""
+    program, found = Changing(seed), []
+    for _ in range(count):
+        program.optimizer.zero_grad()
+        loss = program.loss() + sum([(w * w).mean() for w in program.weights])  # all have gradients
+        loss.backward()
+        norm = clip(program.weights)
+        if reads:
+            found.append((norm if norm is not None else program.weights[1].grad).tolist())
+        program.optimizer.step()
+        found.append(loss.item())
+    return found, [w.tolist() for w in program.weights]
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=["norm", "value"])
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_clips_gradients_is_planned_once(clip, reads, asking, monkeypatch):
+    """Gradients are asked about before they are clipped, in the middle of what is new of a step:
+    the question is answered after the list."""
+    clipped_steps(clip, reads, 4)
+    found = clipped_steps(clip, reads, 20)
+    before, listed = counters.plan_misses, counters.listed
+    clipped_steps(clip, reads, 30, seed=4)
+    assert counters.plan_misses == before
+    assert counters.listed - listed >= 30
+    assert in_whole_plans(lambda: clipped_steps(clip, reads, 20), monkeypatch) == found
+
+
 def test_a_cat_of_many_parts_needs_kernels_of_few_kinds(by_pieces):
     def step(parts):
         w = lg.tensor([[0.5], [0.2], [0.3]], requires_grad=True)
@@ -142,10 +204,11 @@ def test_a_cat_of_many_parts_needs_kernels_of_few_kinds(by_pieces):
         (y * y).sum().backward()
         return w.grad.tolist()
 
-    for parts in range(8, 16):  # a kernel does eight of them, or what is left
+    # A kernel does eight of them, or what is left; more than 16 are joined in a tree.
+    for parts in (*range(8, 17), 23, 41, 77, 100):
         step(parts)
     before = counters.kernels_made
-    for parts in (16, 23, 30, 41):
+    for parts in (22, 30, 40, 64, 75, 99):
         twice_squares = 2 * sum([i * i for i in range(parts)])
         np.testing.assert_allclose(
             np.ravel(step(parts)), [0.5 * twice_squares, 0.2 * twice_squares, 0.3 * twice_squares],
@@ -212,6 +275,22 @@ def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
     assert drawn(3, 4, 3, 5) == 45  # as at first
     assert (counters.plan_misses, counters.listed) == (before + 1, listed + 4)
+
+
+def test_leaves_that_are_others_each_time_have_nothing_planned(monkeypatch):
+    """What has cost enough is planned for leaves that come again, not for those of one batch."""
+    monkeypatch.setattr(sight.Policy, "price", 1)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
+    alone.forget()
+    sight.forget()
+    rows = [lg.full((2, 3), float(i)) for i in range(9)]
+    for row in rows:
+        row.tolist()
+    before = counters.plan_misses
+    for i in range(1, 7):
+        drawn = [rows[i // 3 + 1], rows[0], rows[i % 3], rows[i // 2]]
+        assert (lg.stack(drawn).exp().sum() > 0).item()
+    assert counters.plan_misses == before
 
 
 @pytest.mark.slow

@@ -509,3 +509,47 @@ def test_backward_hooks_are_for_gradients_that_pass_the_outputs():
 def test_parts_for_gpus_are_refused(name: str) -> None:
     with pytest.raises(RuntimeError, match="no GPU here"):
         getattr(scatter_gather, name)([lg.ones(2)], [0])
+
+
+def test_a_table_of_members_may_be_replaced() -> None:
+    layer = nn.Linear(2, 2)
+    layer._parameters = {"weight": nn.Parameter(lg.ones(2, 2)), "bias": None}
+    assert layer(lg.ones(1, 2)).tolist() == [[2.0, 2.0]]
+    assert list(layer.state_dict()) == ["weight"]
+
+
+def test_a_copy_of_the_attributes_gets_tables_of_its_own() -> None:
+    layer = nn.Linear(2, 2)
+    other = object.__new__(nn.Linear)
+    other.__dict__ = layer.__dict__.copy()
+    other._parameters = {"weight": lg.ones(2, 2), "bias": None}
+    assert other(lg.ones(1, 2)).tolist() == [[2.0, 2.0]]
+    assert isinstance(layer.weight, nn.Parameter)
+    assert len(list(layer.parameters())) == 2
+
+    replica = layer._replicate_for_data_parallel()
+    assert list(replica.parameters()) == []
+    replica._parameters["weight"] = lg.ones(2, 2)
+    assert not bool((layer.weight == 1).any())
+
+
+def test_a_class_that_sets_attributes_itself_keeps_tables_of_its_own() -> None:
+    class Plain(nn.Module):
+        def __setattr__(self, name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+    module = Plain()
+    module._parameters = {"weight": lg.ones(2)}
+    assert module.weight.tolist() == [1.0, 1.0]
+    with pytest.raises(AttributeError, match="no attribute 'bias'"):
+        _ = module.bias
+
+
+def test_modules_side_by_side_are_called_with_their_inputs() -> None:
+    layers = [nn.Linear(2, 1), nn.Linear(2, 1)]
+    x = lg.ones(1, 2)
+    first, second = nn.parallel.parallel_apply(layers, [x, (x,)])
+    assert first.tolist() == layers[0](x).tolist()
+    assert second.tolist() == layers[1](x).tolist()
+    with pytest.raises(RuntimeError, match="no GPU here"):
+        nn.parallel.replicate(layers[0], [0])

@@ -178,3 +178,14 @@ def test_weights_can_be_shared_and_replaced():
     assert layer.weight_hh_l1.grad is layer.weight_hh_l0.grad
     assert [len(part) for part in layer.all_weights] == [4, 4]
     assert layer.all_weights[0][0] is layer.weight_ih_l0
+
+
+def test_results_are_values_of_their_own() -> None:
+    x = lg.ones(4, 3, 2)
+    for options in ({}, {"batch_first": True}, {"num_layers": 2}, {"proj_size": 1}):
+        y, (h, c) = nn.LSTM(2, 2, **options)(x)
+        assert h.is_contiguous()
+        assert c.is_contiguous()
+        assert (y.transpose(0, 1) if "batch_first" in options else y).is_contiguous()
+    h, c = nn.LSTMCell(2, 2)(x[0])
+    assert (h.stride(), c.stride()) == ((2, 1), (2, 1))

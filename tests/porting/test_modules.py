@@ -151,6 +151,13 @@ def test_nested_values() -> None:
     assert (pytree.tree_leaves(tree), pytree.tree_structure(tree) == spec) == ([1, 2, 3], True)
     assert pytree.tree_any(lambda x: x > 2, tree)
     assert not pytree.tree_all(lambda x: x > 2, tree)
+    turned = {"b": (10,), "a": [20, 30]}
+    assert pytree.tree_leaves(turned) == [10, 20, 30]
+    assert pytree.tree_map(lambda x, y: x + y, tree, turned) == {"a": [21, 32], "b": (13,)}
+    assert pytree.tree_map(lambda x, y: y, [1, 2], [[3], {}]) == [[3], {}]
+    for other, words in (({"a": [1, 2]}, "keys"), ({"a": [1], "b": (3,)}, "arity"), ([1], "type")):
+        with pytest.raises(ValueError, match=f"Node {words} mismatch"):
+            pytree.tree_map(lambda x, y: x, tree, other)
 
 
 def test_tensors_are_flattened_together() -> None:

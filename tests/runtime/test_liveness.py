@@ -63,4 +63,4 @@ def test_what_may_be_overwritten() -> None:
 
 
 def test_the_follower_asks_the_same_functions() -> None:
-    assert set(RULES) <= set(follow._FUNCTIONS)
+    assert set(RULES) <= set(follow.FUNCTIONS)

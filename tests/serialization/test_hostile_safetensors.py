@@ -175,6 +175,23 @@ STRUCTURES: dict[str, tuple[Any, str]] = {
     "complex without parts": ({"object": {"$complex": [1.0]}}, "without two parts"),
     "device": ({"object": {"$device": "gpu"}}, "has the device"),
     "pairs that are none": ({"object": {"$tensor": "t", "dtype": "complex128"}}, "is not complex"),
+    "a part without sizes": (
+        {"object": {"$tensor": "t", "place": [0, [1]]}},
+        "has a place made of",
+    ),
+    "a part of negative size": (
+        {"object": {"$tensor": "t", "place": [0, [-1], [1]]}},
+        "has a tensor at the place",
+    ),
+    "a part with steps missing": (
+        {"object": {"$tensor": "t", "place": [0, [1, 1], [1]]}},
+        "has a tensor at the place",
+    ),
+    "a part beyond": ({"object": {"$tensor": "t", "place": [1, [2], [1]]}}, "is beyond it"),
+    "a part far too large": (
+        {"object": {"$tensor": "t", "place": [0, [1 << 40], [0]]}},
+        "or too large",
+    ),
     "another dtype": ({"object": {"$tensor": "t", "dtype": "object"}}, "has the tensor"),
     "deep tuples": ({"object": nested(150, "$tuple")}, "nests"),
     "very deep tuples": ({"object": nested(450, "$tuple")}, "nests"),

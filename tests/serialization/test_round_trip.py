@@ -347,3 +347,36 @@ def test_arguments(tmp_path: Path) -> None:
         lg.load(io.StringIO("x"))
     with pytest.raises(LoadError, match="not a regular file"):
         lg.load("/dev/null")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("mmap", [None, False])
+def test_parts_of_a_storage_share_it_again(format: str, mmap: bool | None) -> None:
+    x, p = lg.arange(6.0), nn.Parameter(lg.ones(2, 2))
+    parts = [x[:3], x[3:], x.view(2, 3).t(), x[1].expand(2), p, p.data[0], p.data[0]]
+    back = through(parts, format, mmap)
+    assert [y.tolist() for y in back] == [y.tolist() for y in parts]
+    assert [y.stride() for y in back] == [y.stride() for y in parts]
+    assert back[5] is not back[6]
+    back[2].mul_(10)
+    assert [y.tolist() for y in back[:4]] == [
+        [0, 10, 20],
+        [30, 40, 50],
+        [[0, 30], [10, 40], [20, 50]],
+        [10, 10],
+    ]
+    back[5].zero_()
+    assert back[4].tolist() == [[0, 0], [1, 1]]
+    assert back[6].tolist() == [0, 0]
+    assert back[4].is_leaf
+    assert (back[4] * 2).sum().requires_grad
+
+
+def test_the_whole_of_a_storage_has_its_name_in_the_file(tmp_path: Path) -> None:
+    x = lg.arange(6.0).view(2, 3).clone()
+    lg.save({"row": x[0], "all": x, "other": x[1, :2]}, tmp_path / "x.safetensors")
+    assert {name: y.shape for name, y in load_file(tmp_path / "x.safetensors").items()} == {
+        "all": (2, 3)
+    }
+    lg.save({"row": x[0], "alone": lg.arange(4)[1:]}, tmp_path / "y.safetensors")
+    assert sorted(load_file(tmp_path / "y.safetensors")) == ["alone", "row"]

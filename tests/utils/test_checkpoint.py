@@ -15,6 +15,7 @@ import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.graph.state import reference_mode
+from livegrad.utils import checkpoint as checkpoints
 from livegrad.utils.checkpoint import (
     CheckpointError,
     checkpoint,
@@ -434,3 +435,16 @@ def test_states_of_devices_that_are_not_there() -> None:
     set_device_states([], [])
     with pytest.raises(RuntimeError, match="no GPU"):
         set_device_states([0], [lg.zeros(1)])
+
+
+def test_inputs_are_cut_off_from_how_they_were_made() -> None:
+    x = lg.ones(2, requires_grad=True)
+    y, z, word = checkpoints.detach_variable((x * 2, lg.ones(2), "word"))
+    assert y.requires_grad
+    assert y.is_leaf
+    assert not z.requires_grad
+    assert word == "word"
+    with pytest.raises(RuntimeError, match="Only tuple of tensors"):
+        checkpoints.detach_variable([x])
+    with pytest.warns(UserWarning, match="None of the inputs"):
+        checkpoints.check_backward_validity([z])

@@ -55,9 +55,10 @@ class ConvProduct(_Windowed):
 
     seen = 0
 
-    def __init__(self, quads: bool = False) -> None:
-        """Terms are `quads` if they are four bytes each (compiler/quads.py)."""
-        self.quads = quads
+    def __init__(self, quads: bool = False, alone: bool = False) -> None:
+        """Terms are `quads` if they are four bytes each (compiler/quads.py). If channels are
+        `alone`, the weight has one for each row."""
+        self.quads, self.alone = quads, alone
 
     def group(self, fuser: Fuser, node: Node) -> None:
         """A row per output channel, a column per window of an image."""
@@ -73,7 +74,8 @@ class ConvProduct(_Windowed):
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A product of weights and windows."""
         x, weight = [y.meta.shape for y in node.inputs]
-        windows = Windows(False, x[2], _dims(node, x, node.meta.shape[3:], weight[3:]))
+        dims = _dims(node, x, node.meta.shape[3:], weight[3:])
+        windows = Windows(False, x[2], dims, self.alone)
         operands = kernel.fuser.direct_reads(node, index)
         return multiplied(
             kernel, prod(weight[2:]), operands, windows, "right" if self.quads else ""

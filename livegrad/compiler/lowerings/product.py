@@ -15,12 +15,14 @@ from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Looped, Nodes
+from livegrad.compiler.products import summed_as
 from livegrad.compiler.signature import Stream
 from livegrad.dtypes import DType
 from livegrad.graph.index import FIRST, Along, Index
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import cast, mul
+from livegrad.ops.products.matmul import WIDE_MATMUL
 
 # What native code multiplies; others are made of these first.
 NATIVE = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)
@@ -37,10 +39,12 @@ class Product(Looped):
 
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """A product of operands in memory, of which either terms or lines are neighbours."""
-        dtype = node.meta.dtype
+        dtype, single = node.meta.dtype, inputs[0].meta.shape[-1] == 1
         if dtype not in NATIVE:
-            return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
-        if inputs[0].meta.shape[-1] == 1 and not self.quads:
+            halves = dtype.is_floating_point and not single
+            make = of_halves if halves else in_wide
+            return walk.once(node, inputs, lambda: make(walk, node, inputs))
+        if single and not self.quads:
             return walk.rewrite(mul, *inputs, site=node.site)
         a, b = inputs
         a = a if is_readable(a, a.meta.ndim - 2, a.meta.ndim - 1) else walk.copy(a)
@@ -92,7 +96,8 @@ def multiplied(
     ]
     number = kernel.multiplied(Factors(terms, left, right, dtype, windows, quads))
     full = bool(kernel.inner)
-    return kernel.add("product", (number, left, right), (), dtype, full, fixed=False)
+    sums = summed_as(dtype)
+    return kernel.add("product", (number, left, right), (), sums, full, fixed=False)
 
 
 def _operands(node: Node, index: Index) -> Iterable[tuple[Node, Index]]:
@@ -116,6 +121,16 @@ def is_readable(x: Node, lines: int, terms: int) -> bool:
         return False
     strides = axis_strides(index, base.meta.shape, len(shape))
     return strides[terms] == 1 or (shape[lines] != 1 and strides[lines] == 1)
+
+
+def of_halves(walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+    """Half precisions are read as they are, and summed in float32."""
+    dtype = node.meta.dtype
+
+    def make(*pair: Any) -> Any:
+        return cast(record(WIDE_MATMUL, pair), dtype)
+
+    return walk.rewrite(make, *inputs, site=node.site)
 
 
 def in_wide(walk: Legaliser, node: Node, inputs: Nodes) -> Node:

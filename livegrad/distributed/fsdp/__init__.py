@@ -7,6 +7,7 @@ wrap.py          which modules inside are wrapped, too
 
 from __future__ import annotations
 
+from livegrad.amp import GradScaler as ShardedGradScaler
 from livegrad.distributed.fsdp import wrap as wrap
 from livegrad.distributed.fsdp.settings import (
     BackwardPrefetch as BackwardPrefetch,

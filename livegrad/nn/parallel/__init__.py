@@ -9,6 +9,12 @@ from livegrad.nn.parallel.data_parallel import (
     DataParallel as DataParallel,
     data_parallel as data_parallel,
 )
+from livegrad.nn.parallel.scatter_gather import (
+    gather as gather,
+    parallel_apply as parallel_apply,
+    replicate as replicate,
+    scatter as scatter,
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 
@@ -20,8 +21,22 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> NoReturn:
     raise _no_gpu("gather")
 
 
+def replicate(network: Any, devices: Any, detach: bool = False) -> NoReturn:
+    """Copies of a module, one on each GPU."""
+    raise _no_gpu("replicate")
+
+
+def parallel_apply(
+    modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
+) -> list[Any]:
+    """What each module gives for its inputs."""
+    named = kwargs_tup or [{}] * len(modules)
+    given = [x if isinstance(x, list | tuple) else (x,) for x in inputs]
+    return [m(*x, **k) for m, x, k in zip(modules, given, named, strict=True)]
+
+
 def _no_gpu(what: str) -> RuntimeError:
     return RuntimeError(f"{what}: there is no GPU here; call the module itself")
 
 
-__all__ = ["gather", "scatter", "scatter_kwargs"]
+__all__ = ["gather", "parallel_apply", "replicate", "scatter", "scatter_kwargs"]

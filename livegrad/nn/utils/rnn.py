@@ -241,7 +241,7 @@ def pad_sequence(
         gap = full((longest - x.shape[0], *x.shape[1:]), padding_value, dtype=x.dtype)
         padded.append(cat([x, gap] if padding_side == "right" else [gap, x]).unsqueeze(0))
     whole = cat(padded)
-    return whole if batch_first else whole.transpose(0, 1)
+    return whole if batch_first else whole.transpose(0, 1).contiguous()
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Tensor]:

@@ -30,6 +30,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.ops.bookkeeping.in_place import contiguous
 from livegrad.ops.layers.composite import Array, Attrs, Metas, need_float
 from livegrad.ops.layers.recurrent_cells import CELLS, Cell, OfArrays, OfTensors, split
 from livegrad.ops.products.matmul import matmul, transposed
@@ -488,4 +489,5 @@ def recurrent(
         return states, None
     width = node_of(h).meta.shape[1]
     hidden = node_of(c).meta.shape[1]
-    return record_slice(states, 1, 0, width), record_slice(states, 1, width, hidden)
+    parts = record_slice(states, 1, 0, width), record_slice(states, 1, width, hidden)
+    return contiguous(parts[0]), contiguous(parts[1])  # each a value of its own

@@ -20,6 +20,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.ops.bookkeeping.in_place import contiguous
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.elementwise.comparison import gt
 from livegrad.ops.elementwise.pointwise_math import sigmoid, tanh
@@ -308,4 +309,6 @@ STEP: Op = Op(
 def step(kind: str, x: Tensor, gates: Tensor, state: Tensor) -> list[Tensor]:
     """The state after a step (and the cell, of an LSTM) as one node."""
     y = record(STEP, (x, gates, state), (kind,))
-    return split(OfTensors, y, 2) if CELLS[kind].has_cell else [y]
+    if not CELLS[kind].has_cell:
+        return [y]
+    return [contiguous(part) for part in split(OfTensors, y, 2)]  # each a value of its own

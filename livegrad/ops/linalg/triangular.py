@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,13 +62,33 @@ def _ref(n: Any, a: Array, b: Array) -> Array:
     out = np.empty(n.meta.shape, b.dtype)
     if not out.size:
         return out
-    trsm = blas("trsm", b.dtype)
     batch = out.shape[:-2]
     a, b = (np.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b))
+    if prod(batch) > a.shape[-1]:
+        if left:
+            _substitute(out, a, b, upper, unit)
+        else:  # X A = B is Aᵀ Xᵀ = Bᵀ
+            _substitute(
+                out.swapaxes(-1, -2), a.swapaxes(-1, -2), b.swapaxes(-1, -2), not upper, unit
+            )
+        return out
+    trsm = blas("trsm", b.dtype)
     # BLAS counts in columns: what it is given are the transposes of our rows.
     for i in places(batch):
         out[i] = trsm(1, a[i].T, b[i].T, side=left, lower=upper, diag=unit).T
     return out
+
+
+def _substitute(out: Array, a: Array, b: Array, upper: bool, unit: bool) -> None:
+    """A X = B for many small matrices: one row of all of them after the other, where BLAS would be
+    called for each of them."""
+    size = a.shape[-1]
+    out[...] = b
+    for i in reversed(range(size)) if upper else range(size):
+        if not unit:
+            out[..., i, :] /= a[..., i, i, None]
+        rest = slice(i) if upper else slice(i + 1, size)
+        out[..., rest, :] -= a[..., rest, i, None] * out[..., i, None, :]
 
 
 def _grad_b(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ from livegrad.ops.making.philox import (
     words_of,
 )
 from livegrad.ops.picking.checking import CHECK_DEVIATION, CHECK_PROBABILITY
+from livegrad.ops.reductions.sorting import ARGSORT
 from livegrad.ops.shaping.movement import detach, sizes_of
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.numbers import limits
@@ -184,17 +185,24 @@ RANDINT_WIDE = Op(
 )
 
 
-def _randperm_ref(n: Any) -> Array:
+def _random_bits_ref(n: Any) -> Array:
     words = words_of(n)
-    return np.argsort((words[0] << np.uint64(32)) | words[1], kind="stable")
+    return (((words[0] << np.uint64(32)) | words[1]) >> np.uint64(1)).astype(np.int64)
 
 
-RANDPERM = Op(
-    "randperm",
-    "host",
-    # 0 … n-1 in random order: args (seed, offset).
+def _random_bits_emit(e: Any, position: Any, seed: Any, offset: Any) -> Any:
+    w = e.of(dtypes.uint64)
+    words = emit_philox(e, position, seed, offset)
+    return w.shr(w.or_(w.shl(words[0], 32), words[1]), 1)
+
+
+RANDOM_BITS = Op(
+    "random_bits",
+    "generate",
+    # 63 random bits, as int64: args (seed, offset). In their order, indices are a permutation.
     infer=_infer,
-    ref=_randperm_ref,
+    ref=_random_bits_ref,
+    emit=_random_bits_emit,
     saves="",
     samples=s.calls(
         lambda: s.Sample((), lambda: randperm(9, generator=Generator(1)), smooth=False),
@@ -408,11 +416,10 @@ def randperm(
     if n < 0:
         raise RuntimeError(f"randperm: n must be non-negative; got {n}")
     target = dtypes.as_dtype(dtype)
-    return (
-        elsewhere.placed(draw(RANDPERM, (n,), target, generator), device)
-        if has_data(device)
-        else elsewhere.empty((n,), target)
-    )
+    if not has_data(device):
+        return elsewhere.empty((n,), target)
+    keys = draw(RANDOM_BITS, (n,), dtypes.int64, generator)
+    return elsewhere.placed(cast(record(ARGSORT, (keys,), (0, False), (), (n,)), target), device)
 
 
 def _drawn_like(
@@ -439,10 +446,19 @@ def randn_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **options: Any
+    input: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    **options: Any,
 ) -> Tensor:
-    """Random integers of the shape and dtype of `input`."""
-    bounds = (0, low) if high is None else (low, high)
+    """Random integers of the shape and dtype of `input`: from 0 if one bound is given."""
+    if high is None:
+        low, high = 0, low
+    if high is None:
+        raise TypeError('randint_like() missing 1 required positional arguments: "high"')
+    bounds = (low or 0, high)
     return _drawn_like(randint, bounds, input, dtype, options)
 
 

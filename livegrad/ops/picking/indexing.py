@@ -22,12 +22,10 @@ from livegrad.graph.handle import Handle, node_of, shares_with
 from livegrad.graph.infer import TYPE_NAMES
 from livegrad.graph.layout import (
     Strides,
-    broadcast_strides,
     contiguous_strides,
+    elementwise_strides,
     expanded_strides,
     may_overlap,
-    order_of,
-    strides_in_order,
     viewed_strides,
 )
 from livegrad.graph.meta import Meta, Shape
@@ -255,7 +253,14 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
             )
     if not mask.ndim:
         raise AssertionError("a 0-d mask is parsed as a bool")
-    return [_as_tensor(x) for x in np.nonzero(mask._values("indexing by a mask"))]
+    return [_as_tensor(x) for x in nonzero_places(mask._values("indexing by a mask"))]
+
+
+def nonzero_places(values: Array) -> tuple[Array, ...]:
+    """`np.nonzero`, in a third of the time where dims are several: by places in memory."""
+    if values.ndim < 2:
+        return np.nonzero(values)
+    return np.unravel_index(np.flatnonzero(values), values.shape)
 
 
 def _with_bools(parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -290,9 +295,11 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     out = record(INDEX_SELECT, (x, index), (dim,))
     dims = [d for d, _ in parsed.advanced]
     indices = [node_of(index).meta for _, index in parsed.advanced]
-    if source.strides is None and all([meta.strides is None for meta in indices]):
+    shape = node_of(out).meta.shape
+    # Of what is empty, PyTorch may change the order of dims that have equal strides.
+    if 0 not in shape and all([meta.strides is None for meta in (source, *indices)]):
         return out
-    return laid_out_as(out, _picked_strides(source, dims, indices, dim, node_of(out).meta.shape))
+    return laid_out_as(out, _picked_strides(source, dims, indices, dim, shape))
 
 
 def _picked_strides(
@@ -305,12 +312,12 @@ def _picked_strides(
     rest = [step for d, step in enumerate(source.stride()) if d not in dims]
     picked = shape[at : at + len(shape) - len(rest)]
     alone = (1,) * at + picked + (1,) * (len(rest) - at)
-    read = [(*rest[:at], *(0,) * len(picked), *rest[at:])]
+    read = [(shape, (*rest[:at], *(0,) * len(picked), *rest[at:]))]
     for meta in indices:
         strides = expanded_strides(meta.shape, meta.stride(), picked)
         seen = viewed_strides(picked, strides, alone) or contiguous_strides(alone)
-        read.append(broadcast_strides(alone, seen, shape))
-    return strides_in_order(shape, order_of(shape, read))
+        read.append((alone, seen))
+    return elementwise_strides(shape, read)
 
 
 def _basic(x: Tensor, shape: Shape, key: Any) -> tuple[Tensor, Parsed]:

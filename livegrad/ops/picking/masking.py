@@ -22,7 +22,7 @@ from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.checking import known_outside, within
 from livegrad.ops.picking.gathering import INDEX_SELECT, check_index
 from livegrad.ops.picking.index_writing import spread_number
-from livegrad.ops.picking.indexing import getitem, put_at
+from livegrad.ops.picking.indexing import getitem, nonzero_places, put_at
 from livegrad.ops.reductions.counting import values_of
 from livegrad.ops.reductions.scan import cumsum
 from livegrad.ops.shaping.movement import EXPAND, expand, reshape_to
@@ -145,9 +145,16 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     node_of(input)  # or it is no tensor
     values = values_of(input, "nonzero()")
     if as_tuple:
-        return tuple([from_array(x) for x in np.nonzero(np.atleast_1d(values))])
-    places = np.argwhere(values) if values.ndim else np.zeros((int(values != 0), 0), np.int64)
+        return tuple([from_array(x) for x in nonzero_places(np.atleast_1d(values))])
+    places = _rows_of_places(values)
     return laid_out_as(from_array(places), (1, len(places)))
+
+
+def _rows_of_places(values: Array) -> Array:
+    """`np.argwhere`, in less time."""
+    if not values.ndim:
+        return np.zeros((int(values != 0), 0), np.int64)
+    return np.stack(nonzero_places(values), 1)
 
 
 def argwhere(input: Tensor) -> Tensor:
@@ -157,7 +164,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 def _nonzero_static_ref(n: Any, x: Array) -> Array:
     out = np.full(n.meta.shape, n.args[0], np.int64)
-    places = np.argwhere(x)[: len(out)] if x.ndim else np.zeros((0, 0), np.int64)
+    places = _rows_of_places(x)[: len(out)]
     out[: len(places)] = places
     return out
 

@@ -165,14 +165,18 @@ def fold_grads(gathering: Op, adding: Op) -> tuple[Any, ...]:
         return record(adding, (base, index, cast(hits, base.dtype)), y._node.attrs[:1])
 
     def shared(g: Tensor, y: Tensor, base: Tensor, index: Tensor, source: Tensor) -> Any:
-        """For extremes: where base and source give the result, and g shared among those."""
-        ours, theirs = eq(base, y), eq(source, read(y, index, y))
-        return ours, theirs, div(g, count(cast(ours, base.dtype), index, y, theirs))
+        """For extremes: where base and source give the result, as 1, and g shared among those.
+
+        If the result is NaN, that is nowhere: the gradients are NaN, too, as a multiple of 0 / 0.
+        """
+        ours = cast(eq(base, y), base.dtype)
+        theirs = cast(eq(source, read(y, index, y)), base.dtype)
+        return ours, theirs, div(g, count(ours, index, y, theirs))
 
     def for_base(g: Tensor, y: Tensor, base: Tensor, index: Tensor, source: Tensor) -> Tensor:
         if y._node.attrs[1] != "prod":
             ours, _, share = shared(g, y, base, index, source)
-            return where(ours, share, 0)
+            return mul(ours, share)
         ones = filled(base.shape, 1, base.dtype)
         others = record(y._node.op, (ones, index, source), y._node.attrs)
         return also_of(base, mul(g, conj(others)))
@@ -180,7 +184,7 @@ def fold_grads(gathering: Op, adding: Op) -> tuple[Any, ...]:
     def for_source(g: Tensor, y: Tensor, base: Tensor, index: Tensor, source: Tensor) -> Tensor:
         if y._node.attrs[1] != "prod":
             _, theirs, share = shared(g, y, base, index, source)
-            return where(theirs, read(share, index, y), 0)
+            return mul(theirs, read(share, index, y))
         # The product of the others: all but a single 0, which a division cannot take out again.
         zero = eq(source, 0)
         alone = logical_and(zero, eq(read(count(zeros_like(base), index, y, zero), index, y), 1))

@@ -125,6 +125,36 @@ MATMUL = Op(
 )
 
 
+def _wide_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    return meta_of(_matmul_infer(metas, attrs, shape).shape, dtypes.float32)
+
+
+def _wide_sample(*shapes: tuple[int, int]) -> s.Sample:
+    def call(a: Tensor, b: Tensor) -> Tensor:
+        return record(WIDE_MATMUL, (cast(a, dtypes.bfloat16), cast(b, dtypes.bfloat16)))
+
+    return s.Sample(tuple([s.uniform(*shape) for shape in shapes]), call, smooth=False)
+
+
+# What a product of half precisions is made of: the same in float32, not rounded.
+WIDE_MATMUL = Op(
+    "wide_matmul",
+    "kernel",
+    infer=_wide_infer,
+    ref=lambda n, a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)),
+    lower=lowered_by("product.Product"),
+    flops=MATMUL.flops,
+    saves="",
+    batch=_batch_matmul,
+    samples=s.calls(
+        lambda: _wide_sample((3, 4), (4, 5)),
+        lambda: _wide_sample((37, 300), (300, 50)),
+        lambda: _wide_sample((1, 300), (300, 1)),
+        lambda: _wide_sample((0, 4), (4, 5)),
+    ),
+)
+
+
 @exact
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product; 1-d operands are row or column vectors, leading dims are batches.

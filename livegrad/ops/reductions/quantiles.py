@@ -1,7 +1,6 @@
 """Order statistics: medians, quantiles, the k-th smallest and the most frequent value.
 
-Which element it is is found on the host; its value is gathered, and that is where its gradient
-goes.
+Which element it is is found by sorting; its value is gathered, and that is where its gradient goes.
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ from livegrad import dtypes
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import not_implemented
-from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, cast, div, lerp, mul, sub, where
-from livegrad.ops.elementwise.comparison import eq, isnan, logical_not, lt
+from livegrad.ops.elementwise.comparison import clamp, eq, isnan, logical_not, lt
+from livegrad.ops.elementwise.division import floor_divide
 from livegrad.ops.elementwise.pointwise_math import ceil, floor, round
 from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import gather
 from livegrad.ops.reductions.reduce import any as any_of, check_not_empty, reduced_meta, sum
-from livegrad.ops.reductions.sorting import picked, sort, stable_order
+from livegrad.ops.reductions.sorting import ARGSORT, picked, sort, stable_order
 from livegrad.ops.shaping.movement import PERMUTE, expand, movedim, normal_dim, reshape_to
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.autocast import in_float32
@@ -72,33 +72,31 @@ class mode_result(NamedTuple):
 # --------------------------------------------------------------------- one element along a dim
 
 
-def _along_rows(find: Callable[..., Array]) -> Callable[..., Array]:
-    """A reference that calls `find(n, rows)` with the dim last, and puts its indices back."""
-
-    def ref(n: Any, x: Array) -> Array:
-        rows = np.moveaxis(np.atleast_1d(x), n.attrs[0], -1)
-        if not x.size:
-            return np.zeros(n.meta.shape, np.int64)
-        return find(n, rows).reshape(n.meta.shape)
-
-    return ref
+def _at_rank(x: Tensor, dim: int, rank: Tensor) -> Tensor:
+    """The index along `dim`, kept with size 1, of the element that has a rank among all of them."""
+    order = record(ARGSORT, (x,), (dim, False), (), node_of(x).meta.shape)
+    return picked(order, rank, dim)
 
 
-def _median_place(n: Any, rows: Array) -> Array:
-    order = stable_order(rows, -1)
-    middle = np.full(rows.shape[:-1], (rows.shape[-1] - 1) // 2)
-    if rows.dtype.kind == "f":
-        # NaN stands at the end: from there the first of them, or the rest is looked at alone.
-        valid = rows.shape[-1] - np.isnan(rows).sum(-1)
-        if n.attrs[1]:
-            middle = np.maximum(valid - 1, 0) // 2
-        else:
-            middle = np.where(valid < rows.shape[-1], valid, middle)
-    return np.take_along_axis(order, middle[..., None], -1)
+def _middle(x: Tensor, dim: int, shape: Shape, skip: bool, size: int, half: int) -> Tensor:
+    """The rank of the median of `size` elements along `dim`, the lower of two, which is `half`.
+
+    NaN stands at the end: the median is the first of them, or that of the rest.
+    """
+    middle = filled(shape, half, dtypes.int64)
+    if not node_of(x).meta.dtype.is_floating_point:
+        return middle
+    valid = sub(size, sum(isnan(x), dim, True)) if shape else middle
+    if skip:
+        return floor_divide(clamp(sub(valid, 1), min=0), 2)
+    return where(lt(valid, size), valid, middle)
 
 
-def _mode_place(n: Any, rows: Array) -> Array:
+def _mode_ref(n: Any, x: Array) -> Array:
     """The last index of the most frequent value, of the smallest if several are."""
+    if not x.size:
+        return np.zeros(n.meta.shape, np.int64)
+    rows = np.moveaxis(np.atleast_1d(x), n.attrs[0], -1)
     order = stable_order(rows, -1)
     ranked = np.take_along_axis(rows, order, -1)
     size = rows.shape[-1]
@@ -107,60 +105,42 @@ def _mode_place(n: Any, rows: Array) -> Array:
     # How long the run of equals is that ends here: the longest, and of those the first.
     begun = np.maximum.accumulate(np.where(starts, np.arange(size), 0), -1)
     at = np.argmax(np.arange(size) - begun, -1)
-    return np.take_along_axis(order, at[..., None], -1)
+    return np.take_along_axis(order, at[..., None], -1).reshape(n.meta.shape)
 
 
-def _place(name: str, find: Callable[..., Array], sample: Callable[..., Any]) -> Op:
-    """Registers an op that finds one index along a dim, which is kept as size 1."""
-    return Op(
-        name,
-        "host",
-        # attrs (dim, …)
-        infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
-        ref=_along_rows(find),
-        saves="",
-        batch=batched.along_shaped,
-        samples=s.calls(
-            lambda: s.Sample((s.uniform(4, 5),), lambda x: sample(x, 1), smooth=False),
-            lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: sample(x, -2), smooth=False),
-            lambda: s.Sample((s.uniform(),), lambda x: sample(x, 0), smooth=False),
-        ),
-    )
-
-
-KTH_PLACE = _place(
-    "kth_place",
-    # args (k - 1,)
-    lambda n, rows: np.take(stable_order(rows, -1), [n.args[0]], -1),
-    lambda x, dim: kthvalue(x, 1, dim).indices,
+MODE_PLACE = Op(
+    "mode_place",
+    "host",
+    # The index along a dim, which is kept as size 1: attrs (dim,).
+    infer=lambda metas, attrs, shape: meta_of(shape, dtypes.int64),
+    ref=_mode_ref,
+    saves="",
+    batch=batched.along_shaped,
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(4, 5),), lambda x: mode(x, 1).indices, smooth=False),
+        lambda: s.Sample((s.integers(5, 4, high=3),), lambda x: mode(x, -2).indices, smooth=False),
+        lambda: s.Sample((s.uniform(),), lambda x: mode(x, 0).indices, smooth=False),
+    ),
 )
-MEDIAN_PLACE = _place(
-    "median_place",
-    # attrs (dim, whether NaN is left out)
-    _median_place,
-    lambda x, dim: nanmedian(x, int(dim)).indices,
-)
-MODE_PLACE = _place("mode_place", _mode_place, lambda x, dim: mode(x, dim).indices)
 
 
 def _pick(
     name: str,
-    op: Op,
+    find: Callable[[int, Shape], Tensor],
     x: Tensor,
     dim: int,
     keepdim: bool,
-    attrs: tuple[Any, ...] = (),
-    args: tuple[Any, ...] = (),
     bools: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Value and index along a dim, of the element that `op` finds; it may take `bools`."""
+    """Value and index along a dim, of the element that `find(dim, shape)` gives the index of, in
+    the shape of one element along it; `bools` may be looked at."""
     meta = node_of(x).meta
     d = normal_dim(name, dim, meta.ndim)
     dims = (d,) if meta.ndim else ()
     check_not_empty(name, meta, dims)
     _check_ordered(name, meta, bools)
     shape = reduced_meta(meta, dims, True).shape
-    indices = record(op, (x,), (d, *attrs), args, shape)
+    indices = find(d, shape)
     values = picked(x, indices, d)
     if keepdim:
         return values, indices
@@ -186,13 +166,21 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> kth
             f"kthvalue(): selected number k out of range for dimension {d}; got {k}; expected 1 to "
             f"{size}"
         )
-    return kthvalue_result(*_pick("kthvalue", KTH_PLACE, input, d, keepdim, (), (k - 1,)))
+
+    def find(dim: int, shape: Shape) -> Tensor:
+        return _at_rank(input, dim, filled(shape, k - 1, dtypes.int64))
+
+    return kthvalue_result(*_pick("kthvalue", find, input, d, keepdim))
 
 
 @exact
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> mode_result:
     """The most frequent value along `dim` (the smallest of several), and its last index."""
-    return mode_result(*_pick("mode", MODE_PLACE, input, dim, keepdim, bools=True))
+
+    def find(dim: int, shape: Shape) -> Tensor:
+        return record(MODE_PLACE, (input,), (dim,), (), shape)
+
+    return mode_result(*_pick("mode", find, input, dim, keepdim, bools=True))
 
 
 # -------------------------------------------------------------------------------------- medians
@@ -201,8 +189,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> mode_result:
 def _median_expand(n: Any, x: Tensor) -> Tensor:
     meta = node_of(x).meta
     flat = reshape_to(x, (meta.numel,))
-    place = record(MEDIAN_PLACE, (flat,), (0, n.attrs[0]), (), (1,))
-    return reshape_to(picked(flat, place, 0), ())
+    rank = _middle(flat, 0, (1,), n.attrs[0], *n.args)
+    return reshape_to(picked(flat, _at_rank(flat, 0, rank), 0), ())
 
 
 def _median_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -214,7 +202,7 @@ def _median_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 MEDIAN = Op(
     "median",
     "composite",
-    # The median of all elements: attrs (whether NaN is left out,).
+    # The median of all elements: attrs (whether NaN is left out,), args (how many, half of them).
     infer=lambda metas, attrs, shape: meta_of((), metas[0].dtype),
     expand=_median_expand,
     grads=(_median_backward,),
@@ -229,14 +217,19 @@ MEDIAN = Op(
 def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) -> Any:
     meta = node_of(x).meta
     if dim is not None:
-        return _pick(name, MEDIAN_PLACE, x, dim, keepdim, (skip,))
+
+        def find(dim: int, shape: Shape) -> Tensor:
+            size = meta.shape[dim] if shape else 1
+            return _at_rank(x, dim, _middle(x, dim, shape, skip, size, (size - 1) // 2))
+
+        return _pick(name, find, x, dim, keepdim)
     _check_ordered(name, meta)
     if not meta.numel:
         if meta.dtype.is_floating_point:
             return add(sum(x), float("nan"))  # a function of `x`, if of nothing
         lowest = -(1 << (meta.dtype.bits - 1)) if meta.dtype.signed else 0
         return filled((), lowest, meta.dtype)
-    return record(MEDIAN, (x,), (skip,))
+    return record(MEDIAN, (x,), (skip,), (meta.numel, (meta.numel - 1) // 2))
 
 
 @overload

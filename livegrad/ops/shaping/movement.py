@@ -20,7 +20,7 @@ from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.views import view as record_view
+from livegrad.graph.views import remember_view, view as record_view, view_found
 from livegrad.native.calls import quotient, remainder
 from livegrad.native.hot import hot
 from livegrad.ops.making.generate import FULL as FULL, zeros_like
@@ -320,10 +320,14 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
         >>> lg.unsqueeze(lg.ones(3), 1).shape
         livegrad.Size([3, 1])
     """
+    found = view_found(RESHAPE, dim, input) if type(dim) is int else None
+    if found is not None:
+        return found
     shape = node_of(input).meta.shape
     d = normal_dim("unsqueeze", dim, len(shape) + 1)
     wanted = shape[:d] + (1,) + shape[d:]
-    return record_view(RESHAPE, input, (regrouping(shape, wanted), d), (), wanted)
+    out = record_view(RESHAPE, input, (regrouping(shape, wanted), d), (), wanted)
+    return remember_view(RESHAPE, dim, input, out) if type(dim) is int else out
 
 
 # ------------------------------------------------------------------------------------ permute

@@ -17,7 +17,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import view as record_view
+from livegrad.graph.views import remember_view, view as record_view, view_found
 from livegrad.ops.bookkeeping.in_place import contiguous
 from livegrad.ops.shaping.movement import (
     RESHAPE,
@@ -50,6 +50,10 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
         >>> x
         tensor([0, 0, 2, 3])
     """
+    named = size is dtype is None and all([type(n) is int for n in shape])
+    found = view_found(RESHAPE, shape, input) if named else None
+    if found is not None:
+        return found
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
         return view_bits(input, shape[0] if dtype is None else dtype)
     meta = node_of(input).meta
@@ -59,7 +63,8 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
-    return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+    out = record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+    return remember_view(RESHAPE, shape, input, out) if named else out
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:

@@ -18,7 +18,13 @@ from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.op import Op, as_first
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.views import row_major, view as record_view, view_again
+from livegrad.graph.views import (
+    remember_view,
+    row_major,
+    view as record_view,
+    view_again,
+    view_found,
+)
 from livegrad.native.hot import hot
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.movement import (
@@ -127,8 +133,13 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(
             f"select(): index {at} out of range for tensor of size {list(shape)} at dimension {d}"
         )
+    args = (at % shape[d],)
+    found = view_found(INDEX, d, input, args)
+    if found is not None:
+        return found
     items = items_at(len(shape), d, ("int",))
-    return record_view(INDEX, input, (items,), (at % shape[d],), shape[:d] + shape[d + 1 :])
+    out = record_view(INDEX, input, (items,), args, shape[:d] + shape[d + 1 :])
+    return remember_view(INDEX, d, input, out)
 
 
 def _several(parts: list[Tensor], name: str) -> tuple[Tensor, ...]:

@@ -146,6 +146,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         share.count_with(shown.apart)
         if shown.made is not None:  # as it was, so is what is shown of its storage
             share.mark_made(shown.made)
+        if shown.is_detached():
+            share.root = _root_for(input)
     if node_of(out).grad_to is None and node_of(input).grad_to is not None:
         _give_history(out, input, memory)
     return out
@@ -161,7 +163,12 @@ def _give_history(out: Tensor, x: Tensor, memory: Tensor) -> None:
     share = share_of(out)
     _, attrs, args, shape = share.path[-1]
     out._node = record(AS_STRIDED, (vector,), attrs, args, shape)._node
-    share.root = x if x._share is None or x._share.root is None else x._share.root
+    share.root = _root_for(x)
+
+
+def _root_for(x: Tensor) -> Tensor:
+    """What a view of the storage of `x` that shares its history is a view of."""
+    return x if x._share is None or x._share.root is None else x._share.root
 
 
 def _share_gradient(vector: Tensor, x: Node, at: Array) -> None:

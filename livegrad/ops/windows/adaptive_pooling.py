@@ -27,11 +27,11 @@ from livegrad.ops.reductions.reduce import ARGMAX, mean
 from livegrad.ops.shaping.movement import EXPAND, reshape_to
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.autocast import in_float32
+from livegrad.ops.windows.pool import Pool
 from livegrad.ops.windows.pooling import (
     AVERAGE_POOL,
     MAXIMUM_PLACES,
     MAXIMUM_POOL,
-    Pool,
     average_layout,
     avg_pool1d,
     avg_pool2d,

@@ -12,7 +12,7 @@ and has gradients of any order. Shapes: input (N, C, *S), weight (O, C / groups,
 from __future__ import annotations
 
 from itertools import product
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from livegrad.graph.handle import node_of
@@ -27,14 +27,18 @@ from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
 from livegrad.ops.support import parts, samples as s
-from livegrad.ops.windows.interleaving import interleaved
-from livegrad.ops.windows.shifted_products import is_alone, shifted_slopes, shifted_sum
+from livegrad.ops.windows.interleaving import interleaved, span_of_phase
+from livegrad.ops.windows.shifted_products import (
+    alone_product,
+    are_alone,
+    is_alone,
+    shifted_slopes,
+)
 from livegrad.ops.windows.unfolding import (
     Amounts,
     Sizes,
     permuted,
     resized,
-    spaced,
     window_count,
 )
 from livegrad.ops.windows.window_products import CONV_PRODUCT, CONV_SLOPES, MOST_TAPS, Lie
@@ -96,8 +100,8 @@ def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
 def _product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """CONV_PRODUCT; of very large windows, part by part of their first dim that is large."""
     taps = node_of(weight).meta.shape[3:]
-    if is_alone(node_of(weight).meta.shape):
-        return shifted_sum(x, weight, lie, shape)
+    if are_alone(node_of(weight).meta.shape, lie, shape[3:]):
+        return alone_product(x, weight, lie, shape)
     if prod(taps) <= MOST_TAPS:
         return record(CONV_PRODUCT, (x, weight), lie, (), shape)
     d = taps.index(max(taps))
@@ -125,7 +129,8 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     """Windows of the output, with the weight turned round; strides leave phases, each by itself,
     whose elements take turns in the result.
 
-    Element q = stride * u + r of the padded input is in the windows u - j at place stride * j + r.
+    Element q = stride * u + r of the padded input is in the windows i at places k for which
+    q = stride * i + dilation * k: every so many places, in windows that lie as far apart.
     """
     geo, rank = geometry(n), n.meta.ndim - 2
     if n.meta.numel == 0 or node_of(y).meta.numel == 0:
@@ -133,25 +138,29 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     batch, channels, *sizes = n.meta.shape
     y = _grouped(y, 1, geo.groups)
     weight = permuted(_grouped(weight, 0, geo.groups), (0, 2, 1, *range(3, 3 + rank)))
-    spread = list(geo.dilation)
-    for i, (stride, dilation) in enumerate(zip(geo.stride, geo.dilation, strict=True)):
-        if stride > 1 and dilation > 1:
-            weight, spread[i] = spaced(weight, 3 + i, dilation), 1
+    kernel = node_of(weight).meta.shape[3:]
+    shared = [gcd(*pair) for pair in zip(geo.stride, geo.dilation, strict=True)]
+    spread = [d // common for d, common in zip(geo.dilation, shared, strict=True)]
     found, starts = [], []
+    befores = tuple([before for before, _ in geo.padding])
     for phase in product(*map(range, geo.stride)):
-        first, counts = _span_of_phase(phase, geo, sizes)
+        first, counts = span_of_phase(phase, geo.stride, befores, tuple(sizes))
         if min(counts) < 1:
             continue
         shape = (batch, geo.groups, channels // geo.groups, *counts)
-        places = zip(phase, first, geo.stride, geo.padding, strict=True)
-        starts.append(tuple([u * step + r - before for r, u, step, (before, _) in places]))
-        taps = _of_phase(weight, phase, geo.stride)
-        if node_of(taps).meta.numel == 0:
+        places = zip(phase, first, geo.stride, befores, strict=True)
+        starts.append(tuple([u * step + r - before for r, u, step, before in places]))
+        rows = zip(phase, geo.stride, geo.dilation, kernel, strict=True)
+        spans = [_places_of_phase(*row) for row in rows]
+        if not all([places for places, _ in spans]):
             found.append(filled(shape, 0, n.meta.dtype))
             continue
-        kernel = node_of(taps).meta.shape[3:]
-        moved = [d * (k - 1) - u for d, k, u in zip(spread, kernel, first, strict=True)]
+        moved = [
+            d * (len(places) - 1) + back - u
+            for d, (places, back), u in zip(spread, spans, first, strict=True)
+        ]
         lie = Lie((1,) * rank, tuple(moved), tuple(spread))
+        taps = _picked(weight, [places for places, _ in spans])
         found.append(_product(y, _turned(taps), lie, shape))
     if len(found) == 1:
         return reshape_to(found[0], n.meta.shape)
@@ -159,26 +168,25 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     return reshape_to(interleaved(found, geo.stride, starts, whole), n.meta.shape)
 
 
-def _span_of_phase(phase: Sizes, geo: Geometry, sizes: list[int]) -> tuple[list[int], list[int]]:
-    """The first u of a phase in each dim, of elements inside, and how many there are."""
-    rows = list(zip(phase, geo.padding, geo.stride, sizes, strict=True))
-    first = [-(-(before - r) // step) for r, (before, _), step, _ in rows]
-    last = [(before + size - 1 - r) // step for r, (before, _), step, size in rows]
-    return first, [high - low + 1 for low, high in zip(first, last, strict=True)]
+def _places_of_phase(phase: int, stride: int, dilation: int, kernel: int) -> tuple[range, int]:
+    """The places k of a window that elements stride * u + phase are at, and by how many windows u
+    comes after the one that has such an element at the first of them."""
+    step = stride // gcd(stride, dilation)
+    for k in range(min(step, kernel)):
+        back, rest = divmod(dilation * k - phase, stride)
+        if rest == 0:
+            return range(k, kernel, step), back
+    return range(0), 0
 
 
-def _of_phase(weight: Tensor, phase: Sizes, stride: Sizes) -> Tensor:
-    """The places of windows that leave these remainders."""
+def _picked(weight: Tensor, places: list[range]) -> Tensor:
+    """Some places in windows."""
     shape = node_of(weight).meta.shape
-    if stride == (1,) * len(stride):
+    wanted = (*shape[:3], *map(len, places))
+    if wanted == shape:
         return weight
-    items = tuple([("all",)] * 3 + [("slice", step) for step in stride])
-    wanted = tuple(
-        [max(-(-(k - r) // step), 0) for k, r, step in zip(shape[3:], phase, stride, strict=True)]
-    )
-    if 0 in wanted:
-        return filled((*shape[:3], *wanted), 0, node_of(weight).meta.dtype)
-    return record(INDEX, (weight,), (items,), phase, (*shape[:3], *wanted))
+    items = tuple([("all",)] * 3 + [("slice", along.step) for along in places])
+    return record(INDEX, (weight,), (items,), tuple([along.start for along in places]), wanted)
 
 
 def _turned(weight: Tensor) -> Tensor:

@@ -30,6 +30,17 @@ def interleaved(parts: list[Tensor], steps: Sizes, starts: list[Sizes], shape: S
     return record(INTERLEAVE, parts, (steps, tuple(starts)), (), shape)
 
 
+def span_of_phase(
+    phase: Sizes, stride: Sizes, before: Sizes, sizes: Sizes
+) -> tuple[list[int], list[int]]:
+    """Of padded elements stride * u + phase, the first u in each dim that is inside, and how many
+    there are."""
+    rows = list(zip(phase, stride, before, sizes, strict=True))
+    first = [-(-(pad - r) // step) for r, step, pad, _ in rows]
+    last = [(pad + size - 1 - r) // step for r, step, pad, size in rows]
+    return first, [high - low + 1 for low, high in zip(first, last, strict=True)]
+
+
 def _ref(n: Any, *parts: Array) -> Array:
     steps, starts = n.attrs
     whole = np.zeros(n.meta.shape, parts[0].dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
@@ -30,35 +30,21 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support import parts, samples as s
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact
-from livegrad.ops.windows.tiles import are_tiles, spread_maximum, tile_maximum
+from livegrad.ops.windows.maxima import (
+    are_near,
+    are_small,
+    greatest_places,
+    lowest,
+    small_maximum,
+    spread_maximum,
+)
+from livegrad.ops.windows.pool import Pool
 from livegrad.ops.windows.unfolding import Sizes, per_dim, permuted, resized, spaced, span, windows
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Metas = tuple[Meta, ...]
-
-
-class Pool(NamedTuple):
-    """attrs: how windows lie in the last dims of an input."""
-
-    kernel: Sizes
-    stride: Sizes
-    padding: Sizes  # before; what comes after follows from the counts
-    dilation: Sizes
-    sizes: Sizes  # of the input
-    counts: Sizes  # windows per dim
-    # What a sum is divided by: the elements inside the padded input, inside the input, or a number.
-    inside: str = "padded"
-    divisor: int = 0
-
-    def pads(self, first: int) -> dict[int, tuple[int, int]]:
-        """Elements to add around the dims from `first` on so that exactly the windows fit."""
-        found = {}
-        for i, size in enumerate(self.sizes):
-            reach = self.stride[i] * (self.counts[i] - 1) + span(self.kernel[i], self.dilation[i])
-            found[first + i] = (self.padding[i], reach - self.padding[i] - size)
-        return found
 
 
 def _like_windows(metas: Metas, attrs: Any, shape: Any) -> Meta:
@@ -197,18 +183,13 @@ AVERAGE_SPREAD: Op = Op(
 # ------------------------------------------------------------------------------------- maximum
 
 
-def lowest(dtype: DType) -> float:
-    """What is no greater than any value of `dtype`."""
-    return -float("inf") if dtype.is_floating_point else dtypes.iinfo(dtype).min
-
-
 def _maximum_expand(n: Any, x: Tensor) -> Tensor:
     pool = Pool(*n.attrs)
     first = n.meta.ndim - len(pool.kernel)
     if n.meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
-    if are_tiles(pool):
-        return tile_maximum(x, pool.kernel, n.meta.shape)
+    if are_small(pool):
+        return small_maximum(x, pool)
     x = resized(x, pool.pads(first), lowest(n.meta.dtype))
     for i in reversed(range(len(pool.kernel))):
         x = windows(x, first + i, pool.kernel[i], pool.stride[i], pool.dilation[i])
@@ -220,13 +201,16 @@ def _places_expand(n: Any, x: Tensor) -> Tensor:
     """The first of the greatest elements of a window, as its place in the flattened last dims."""
     pool = Pool(*n.attrs)
     rank = len(pool.kernel)
-    first = n.meta.ndim - rank
     if n.meta.numel == 0:
         return filled(n.meta.shape, 0, n.meta.dtype)
-    x = resized(x, pool.pads(first), lowest(node_of(x).meta.dtype))
-    for i in reversed(range(rank)):
-        x = windows(x, first + i, pool.kernel[i], pool.stride[i], pool.dilation[i])
-    inner = greatest_in_windows(x, rank, pool.kernel)
+    if are_small(pool):
+        inner = taken_apart(cast(greatest_places(x, pool), dtypes.int64), pool.kernel)
+    else:
+        first = n.meta.ndim - rank
+        x = resized(x, pool.pads(first), lowest(node_of(x).meta.dtype))
+        for i in reversed(range(rank)):
+            x = windows(x, first + i, pool.kernel[i], pool.stride[i], pool.dilation[i])
+        inner = greatest_in_windows(x, rank, pool.kernel)
     place: Tensor | None = None
     for i, k in enumerate(inner):
         at = reshape_to(counting(pool.counts[i]), (pool.counts[i], *[1] * (rank - 1 - i)))
@@ -286,8 +270,8 @@ def _places_infer(metas: Metas, attrs: Any, shape: Any) -> Meta:
 
 def _maximum_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     pool = Pool(*y._node.attrs)
-    if are_tiles(pool):
-        return also_of(x, spread_maximum(g, x, pool.kernel))
+    if are_near(pool):
+        return also_of(x, spread_maximum(g, x, pool))
     places = record(MAXIMUM_PLACES, (x,), pool)
     return also_of(x, scattered(g, places, len(pool.kernel), x.shape))
 

@@ -3,7 +3,9 @@
     product of windows     x (N, G, 1, *S), weight (G, O, 1, *K) -> (N, G, O, *L)
     slopes                 g (N, G, O, *L), x (N, G, 1, *S)      -> (G, O, 1, *K)
 
-As matrix products these would have one row, or a few terms: loops over elements take less time.
+As matrix products these would have one row, or a few terms: loops over elements take less time. Of
+images with several channels these are lanes (CONV_ALONE), which takes less still; both ways give
+the same bits.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from typing import TYPE_CHECKING
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Shape
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add, mul
+from livegrad.ops.elementwise.arithmetic import add, cast, mul
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.joining import stack
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.windows.unfolding import Sizes, resized, span
-from livegrad.ops.windows.window_products import Lie
+from livegrad.ops.windows.window_products import CONV_ALONE, Lie
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 MOST_OUTPUTS, MOST_SHIFTS = 2, 25
 # Lines of fewer elements are short.
 SHORT_LINE = 32
+# Channels that are worth being lanes; and elements of an image then, with what is around it.
+LEAST_LANES, MOST_ELEMENTS = 8, 1 << 18
 
 
 def is_alone(weight: Shape) -> bool:
@@ -38,8 +42,39 @@ def is_alone(weight: Shape) -> bool:
     return channels == 1 and outputs <= MOST_OUTPUTS and prod(taps) <= MOST_SHIFTS
 
 
-def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
+def are_alone(weight: Shape, lie: Lie, counts: Shape) -> bool:
+    """Whether products are of single channels: as lanes, or with few enough places."""
+    return is_alone(weight) or channels_are_lanes(weight, lie, counts)
+
+
+def channels_are_lanes(weight: Shape, lie: Lie, counts: Shape) -> bool:
+    """Whether channels of images are single ones and several, and images not too large."""
+    groups, outputs, channels, *taps = weight
+    if len(taps) != 2 or channels * outputs != 1 or groups < LEAST_LANES:
+        return False
+    padded = [
+        step * (count - 1) + span(k, d) + max(before, 0)
+        for count, k, step, before, d in zip(counts, taps, *lie, strict=True)
+    ]
+    return prod(padded) <= MOST_ELEMENTS
+
+
+def alone_product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """What each output is: the elements of its window times the weight, added one by one."""
+    factors = node_of(weight).meta.shape
+    if not channels_are_lanes(factors, lie, shape[3:]):
+        return shifted_sum(x, weight, lie, shape)
+    batch, groups, _, *sizes = node_of(x).meta.shape
+    seen = reshape_to(x, (batch, 1, groups, *sizes))
+    factor = reshape_to(weight, (1, groups, 1, *factors[3:]))
+    found = record(CONV_ALONE, (seen, factor), lie, (), (batch, 1, groups, *shape[3:]))
+    return reshape_to(found, shape)
+
+
+def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
+    """The same, as loops."""
+    dtype = node_of(x).meta.dtype
+    x, weight = cast(x, dtype.compute), cast(weight, dtype.compute)
     groups, outputs, _, *taps = node_of(weight).meta.shape
     ones = (1,) * len(taps)
     items = tuple([("all",)] * 3 + [("slice", 1)] * len(taps))
@@ -49,7 +84,7 @@ def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
         term = mul(image, reshape_to(factor, (groups, outputs, *ones)))
         total = term if total is None else add(total, term)
     assert total is not None
-    return total
+    return cast(total, dtype)
 
 
 def shifted_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:

@@ -2,10 +2,11 @@
 
     CONV_PRODUCT   x (N, G, C, *S), weight (G, O, C, *K) -> (N, G, O, *L)
     CONV_SLOPES    g (N, G, O, *L), x (N, G, C, *S)      -> (G, O, C, *K)
+    CONV_ALONE     x (N, 1, C, *S), weight (1, C, 1, *K) -> (N, 1, C, *L)      channel by channel
 
 Element k of window l is element stride * l + dilation * k - before of a dim, and 0 outside of it.
-Both have native code that brings windows together where they are multiplied
-(compiler/windows.py): nothing is laid out in memory for it.
+All have native code that brings windows together where they are multiplied (compiler/windows.py,
+channel_lanes.py): nothing is laid out in memory for it.
 """
 
 from __future__ import annotations
@@ -75,6 +76,13 @@ def _slopes_ref(n: Any, g: Array, x: Array) -> Array:
     return np.asarray(sums.reshape(n.meta.shape))
 
 
+def _alone_ref(n: Any, x: Array, weight: Array) -> Array:
+    taps = weight.shape[3:]
+    found = seen(x, Lie(*n.attrs), taps, n.meta.shape[3:])
+    factors = weight.reshape(1, 1, weight.shape[1], *taps, *[1] * len(taps))
+    return np.asarray((found * factors).sum(tuple(range(3, 3 + len(taps)))), x.dtype)
+
+
 # ------------------------------------------------------------------------------------- batching
 
 
@@ -123,6 +131,18 @@ def _slopes_batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool
     if batched == (False, True):
         g, batched = expanded(g, (size, *node_of(g).meta.shape)), (True, True)
     found: Tensor = _slopes_of_both(n, size, [g, x], batched)
+    return found
+
+
+_alone_of_both = _batch({(True, False): (0, 0, 0), (True, True): (2, 1, 2)})
+
+
+def _alone_batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool]) -> Tensor:
+    """Weights of a batch are channels."""
+    x, weight = xs
+    if batched == (False, True):
+        x, batched = expanded(x, (size, *node_of(x).meta.shape)), (True, True)
+    found: Tensor = _alone_of_both(n, size, [x, weight], batched)
     return found
 
 
@@ -179,6 +199,32 @@ CONV_SLOPES: Op = Op(
     flops=lambda node: node.meta.numel * _windows(node.inputs[0].meta),
     batch=_slopes_batch,
     samples=_samples("conv_slopes"),
+)
+
+
+def _alone_sample(x: Shape, taps: Shape, counts: Shape, *lie: int) -> s.Sample:
+    attrs = Lie(*[(number,) * len(counts) for number in lie])
+    return s.Sample(
+        (s.uniform(*x), s.uniform(1, x[2], 1, *taps, seed=1)),
+        lambda a, b: record(CONV_ALONE, (a, b), attrs, (), (*x[:3], *counts)),
+        smooth=False,
+    )
+
+
+CONV_ALONE: Op = Op(
+    "conv_alone",
+    "kernel",
+    infer=_given,
+    ref=_alone_ref,
+    lower=lowered_by("convolution.ConvProduct", alone=True),
+    flops=lambda node: node.meta.numel * prod(node.inputs[1].meta.shape[2:]),
+    batch=_alone_batch,
+    samples=s.calls(
+        lambda: _alone_sample((2, 1, 3, 5, 6), (3, 3), (5, 6), 1, 1, 1),
+        lambda: _alone_sample((2, 1, 17, 7, 9), (2, 3), (4, 4), 2, 1, 1),
+        lambda: _alone_sample((1, 1, 16, 6, 20), (3, 2), (6, 17), 1, 2, 2),
+        lambda: _alone_sample((1, 1, 2, 5, 4), (3, 3), (2, 1), 1, -1, 1),
+    ),
 )
 
 

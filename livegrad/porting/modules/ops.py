@@ -15,6 +15,7 @@ import livegrad
 from livegrad.library import definition
 from livegrad.nn import functional
 from livegrad.porting import names
+from livegrad.porting.modules.aten import FUNCTIONS
 
 
 class OpOverload:
@@ -110,7 +111,8 @@ def _function(namespace: str, name: str) -> Any:
         return _PROFILER.get(name)
     if namespace != "aten":
         return definition(f"{namespace}::{name}")
-    return next(filter(None, (_attribute(*place) for place in _places(name))), None)
+    found = next(filter(None, (_attribute(*place) for place in _places(name))), None)
+    return FUNCTIONS.get(name) if found is None else found
 
 
 def _places(name: str) -> list[tuple[Any, str]]:

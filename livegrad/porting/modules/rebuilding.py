@@ -6,7 +6,9 @@ from collections import OrderedDict
 from typing import Any
 
 from livegrad import cat
+from livegrad.dtypes import DType
 from livegrad.nn.parameter import Parameter
+from livegrad.porting import names
 from livegrad.porting.modules.types import Tensor
 
 
@@ -32,3 +34,20 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
     """Parts of a flat tensor, shaped like others."""
     parts = flat.split([x.numel() for x in tensors])
     return tuple(part.view_as(x) for part, x in zip(parts, tensors, strict=True))
+
+
+def _element_size(dtype: DType) -> int:
+    """The bytes of one element."""
+    return dtype.itemsize
+
+
+def _get_available_device_type() -> None:
+    """None: there is no accelerator."""
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module that is called like a device: `torch.cpu`."""
+    found = names.find(f"torch.{device_type}")
+    if found is None:
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module")
+    return found

@@ -174,6 +174,7 @@ class Program:
             threads.pool.address,
         )  # fmt: skip
         self._memory = memory
+        self.starts = at  # where each part begins, for who writes to it
         self._header = view["header"]
         self.blocks = view["blocks"]
         # `Any`: NumPy's stubs do not say that arrays are buffers before Python 3.12.

@@ -10,9 +10,9 @@ runtime/liveness.py for both.
     table: nodes │ leaves │ slot of the first int │ writes │ addresses of: code, a word per leaf,
            the writes: leaf, references it may have, slot │ donations │ their address: leaf,
            references it may have
-    code:  per node: spec, whether the program sees the value, 1 if the node reads what an update
-           overwrites, 2 if it reads what may be donated, whether it is a claim (2: either way),
-           number of inputs, links, number of args, whether each is a float
+    code:  per node: spec (or family), whether the program sees the value, 1 if the node reads what
+           an update overwrites, 2 if it reads what may be donated, whether it is a claim (2: either
+           way), number of inputs, links, number of args, whether each is a float
 
 A link is the place of a pending node, or -1 - the number of a leaf.
 """
@@ -63,24 +63,24 @@ def _follow(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> 
         node: Node = object_at(places + 8 * i)
         if id(node.spec) != word_at(code):
             return 0
-        if not _is_needed_as_planned(node, object_at(holders + 8 * i), code):
+        if not is_needed_as_planned(node, object_at(holders + 8 * i), code):
             return 0
         code += 32
-        if not _follow_inputs(id(node.inputs), code, places, leaves, inputs):
+        if not follow_inputs(id(node.inputs), code, places, leaves, inputs):
             return 0
         code += 8 + 8 * word_at(code)
-        found = _follow_args(id(node.args), code, ints, floats)
+        found = follow_args(id(node.args), code, ints, floats)
         if found < 0:
             return 0
         floats += 8 * found
         ints += 8 * (word_at(code) - found)
         code += 8 + 8 * word_at(code)
-    if not _follow_writes(word_at(table + 24), word_at(table + 48), leaves, inputs):
+    if not follow_writes(word_at(table + 24), word_at(table + 48), leaves, inputs):
         return 0
-    return _may_donate(word_at(table + 56), word_at(table + 64), leaves)
+    return may_donate(word_at(table + 56), word_at(table + 64), leaves)
 
 
-def _is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
+def is_needed_as_planned(node: Node, handle: Any, code: int) -> bool:
     """Whether a node's value is kept as it was when the plan was made, and for nothing more.
 
     Which values are kept for a later backward follows from what the program sees and what is a
@@ -113,7 +113,7 @@ def stands_for(handle: Any) -> Any:
     return tensor._node
 
 
-def _follow_inputs(found: int, links: int, places: int, leaves: int, inputs: int) -> bool:
+def follow_inputs(found: int, links: int, places: int, leaves: int, inputs: int) -> bool:
     """Whether a node's inputs are those planned for; addresses of leaves are set."""
     count = word_at(found + SIZE)
     if count != word_at(links):
@@ -140,7 +140,7 @@ def _address(buffer: Buffer) -> int:
     return int_at(id(buffer.ptr))
 
 
-def _follow_args(args: int, kinds: int, ints: int, floats: int) -> int:
+def follow_args(args: int, kinds: int, ints: int, floats: int) -> int:
     """Sets a node's numbers, if they are of the kinds planned for; how many are floats, or -1."""
     count = word_at(args + SIZE)
     if count != word_at(kinds):
@@ -160,7 +160,7 @@ def _follow_args(args: int, kinds: int, ints: int, floats: int) -> int:
     return found
 
 
-def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
+def follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
     """Whether all that updates write to may be overwritten; its addresses are set."""
     for i in range(count):
         write = writes + 24 * i
@@ -174,7 +174,7 @@ def _follow_writes(count: int, writes: int, leaves: int, inputs: int) -> bool:
     return True
 
 
-def _may_donate(count: int, donations: int, leaves: int) -> bool:
+def may_donate(count: int, donations: int, leaves: int) -> bool:
     """Whether all buffers of leaves that are to become those of results may."""
     for i in range(count):
         donation = donations + 16 * i
@@ -185,9 +185,9 @@ def _may_donate(count: int, donations: int, leaves: int) -> bool:
     return True
 
 
-_FUNCTIONS: list[Any] = [
-    _follow, _is_needed_as_planned, references, stands_for, _follow_inputs, _address,
-    _follow_args, _follow_writes, _may_donate, is_kept, is_claim, keeps_inputs, may_overwrite,
+FUNCTIONS: list[Any] = [
+    _follow, is_needed_as_planned, references, stands_for, follow_inputs, _address,
+    follow_args, follow_writes, may_donate, is_kept, is_claim, keeps_inputs, may_overwrite,
 ]  # fmt: skip
 
 
@@ -199,11 +199,17 @@ def available() -> bool:
 
 @functools.cache
 def _native() -> int:
-    """The address of `_follow`; 0 if it cannot be had: there may be no source files."""
+    """The address of `_follow`, or 0."""
+    return native_of(FUNCTIONS, "follow")
+
+
+def native_of(functions: list[Any], kind: str) -> int:
+    """The address of the first of some functions; 0 if it cannot be had: there may be no source
+    files."""
     from livegrad.native.subset import Untranslatable
 
     try:
-        return words(_FUNCTIONS, "follow")[_FUNCTIONS[0]]
+        return words(functions, kind)[functions[0]]
     except (Untranslatable, OSError):
         return 0
 
@@ -232,9 +238,11 @@ class Follower:
         writes: (leaf, references it may have, slot) of what updates overwrite.
         donated: (leaf, references it may have) of what is to become a result's.
         inputs, scalars: addresses of the program's inputs and scalars.
+        known: per node, by what it is known again: its spec, or its family.
+        more: words of the table that others read (fitting.py).
     """
 
-    __slots__ = ("_address", "_at", "_inputs", "_parts", "_scalars", "_specs", "_table")
+    __slots__ = ("_address", "_at", "_inputs", "_known", "_parts", "_scalars", "_table")
 
     def __init__(
         self,
@@ -248,24 +256,28 @@ class Follower:
         donated: list[tuple[int, int]],
         inputs: int,
         scalars: int,
+        known: Sequence[Any] = (),
+        more: Sequence[int] = (),
     ) -> None:
+        known = known or [node.spec for node in nodes]
         told: list[int] = []
         at_link = 0
-        for node, sees, read, claim in zip(nodes, seen, reads, _claims(nodes, seen), strict=True):
+        each = zip(nodes, known, seen, reads, _claims(nodes, seen), strict=True)
+        for node, name, sees, read, claim in each:
             kinds = [node.spec.floats or type(a) is float for a in node.args]
             count = len(node.inputs)
-            told += [id(node.spec), sees, read, claim, count, *links[at_link : at_link + count]]
+            told += [id(name), sees, read, claim, count, *links[at_link : at_link + count]]
             told += [len(kinds), *kinds]
             at_link += count
         code = array("q", told)
-        self._specs = [node.spec for node in nodes]  # their addresses must stay theirs
-        known = array("q", [0] * max(leaves, 1))
+        self._known = list(known)  # their addresses must stay theirs
+        found = array("q", [0] * max(leaves, 1))
         written = array("q", [number for write in writes for number in write] or [0])
         given = array("q", [number for each in donated for number in each] or [0])
-        self._parts = (code, known, written, given)
+        self._parts = (code, found, written, given)
         first, *others = [part.buffer_info()[0] for part in self._parts]
         at = [first, *others[:-1], len(donated), others[-1]]
-        self._table = array("q", [len(nodes), leaves, first_int, len(writes), *at])
+        self._table = array("q", [len(nodes), leaves, first_int, len(writes), *at, *more])
         self._address = 0
         self._at = self._table.buffer_info()[0]
         self._inputs, self._scalars = inputs, scalars

@@ -23,6 +23,7 @@ from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import TIMING, counters
 from livegrad.runtime.cpu import blas, follow
 from livegrad.runtime.cpu.driver import Program
+from livegrad.runtime.cpu.fitting import Fitter, Sizes
 from livegrad.runtime.cpu.follow import Follower
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fault import Fault
@@ -183,8 +184,15 @@ class Segments(Runnable):
             return False
         return not any([other.may_fault for other in others])
 
-    def follower(self, executable: Executable, nodes: list[Node], leaves: list[int]) -> Any:
-        """The native check, if the plan is one native program."""
+    def follower(
+        self,
+        executable: Executable,
+        nodes: list[Node],
+        leaves: list[int],
+        known: Sequence[Any] = (),
+        more: Sequence[int] = (),
+    ) -> Any:
+        """The native check, if the plan is one native program; `known` and `more` as there."""
         x = executable
         plain = len(self.segments) == 1 and isinstance(self.segments[0], Segment)
         shares = any(leaf >= 0 for _, _, leaf in x.results)
@@ -194,7 +202,7 @@ class Segments(Runnable):
         links = [link if link >= 0 else -1 - next(numbers) for link in x.links]
         first = self.first + len(x.fresh)
         writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(x.writes)]
-        program = self.segments[0].program  # type: ignore[union-attr]
+        inputs, scalars = self.segments[0].program.memory  # type: ignore[union-attr]
         # Whether a gradient through the node may need what is overwritten.
         reads = [int(i in x.readers) for i in range(len(nodes))]
         for i in x.readers_of_donated:
@@ -209,8 +217,19 @@ class Segments(Runnable):
             self.plan.leaves,
             writes,
             donated,
-            *program.memory,
+            inputs,
+            scalars,
+            known,
+            more,
         )
+
+    def fitter(
+        self, executable: Executable, nodes: list[Node], leaves: list[int], sizes: Sizes
+    ) -> Any:
+        """The native check for any sizes, which writes them into the program; or None."""
+        families = [node.spec.family for node in nodes]
+        found = self.follower(executable, nodes, leaves, families, sizes.words)
+        return None if found is None else Fitter(executable, found, sizes)
 
     @hot
     def run_followed(self, buffers: list[Buffer]) -> int:

@@ -8,6 +8,11 @@ from livegrad.utils.data.collate import (
     default_convert as default_convert,
 )
 from livegrad.utils.data.dataloader import DataLoader as DataLoader
+from livegrad.utils.data.datapipes import (
+    IterDataPipe as IterDataPipe,
+    MapDataPipe as MapDataPipe,
+    functional_datapipe as functional_datapipe,
+)
 from livegrad.utils.data.dataset import (
     ChainDataset as ChainDataset,
     ConcatDataset as ConcatDataset,

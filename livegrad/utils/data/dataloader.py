@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from livegrad.random import Generator
 from livegrad.utils.data.collate import default_collate, default_convert
 from livegrad.utils.data.dataset import IterableDataset
+from livegrad.utils.data.info import get_worker_info as get_worker_info
 from livegrad.utils.data.iterators import LoaderIterator, MainIterator, WorkerIterator
 from livegrad.utils.data.position import Epoch, State, check_state, idle_state, restore_own
 from livegrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -303,3 +304,8 @@ def _check_sampling(
         raise ValueError(
             "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
         )
+
+
+# What PyTorch calls the iterators.
+_BaseDataLoaderIter = LoaderIterator
+_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = MainIterator, WorkerIterator

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .explained_backward import EXPANDED, explanation_of_backward
+from .explained_backward import EXPANDED, OLD_SHAPE, asked_for, explanation_of_backward
 from .explained_states import (
     GRADIENT,
     HALF_WAY,
@@ -135,10 +135,6 @@ UNSEEN_REST = "what is summed has a storage of its own size; PyTorch may have ma
 AS_NUMBER = "a tensor that is written is cast; PyTorch takes one of one element for a number here"
 ONE_NUMBER = re.compile(r"T\.tensor\(\[*[^\[\],]+\]*[,)]")
 OUT = re.compile(r"\bout=(\w+)\)")
-OLD_SHAPE = (
-    "PyTorch gives what was transposed in place a gradient of its former shape, or refuses, by "
-    "strides"
-)
 FORWARD = re.compile(r"T\.func\.(jvp|jacfwd|hessian|linearize)\(")
 TANGENT = "a tangent of what is expanded is a tensor of its own; PyTorch's writes to another such"
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
@@ -243,12 +239,6 @@ def is_met_by_backward(message: str, line: str, named: Sequence[Any]) -> bool:
     stale = re.match(r"Output \d+ of \w+ is a view and its base|A view was created", message)
     asked = re.search(r"backward\(|autograd\.grad\(", line)
     return bool(stale and asked) and not any(map(is_stale, named))
-
-
-def asked_for(line: str) -> list[str]:
-    """The variables that a call of `autograd.grad` lists."""
-    found = re.search(r"autograd\.grad\(.*, \[([\w, ]+)\]", line)
-    return [] if found is None else found[1].split(", ")
 
 
 def is_made_hiding(line: str, before: Sequence[str]) -> bool:

@@ -1,8 +1,9 @@
-"""Backward passes that PyTorch refuses, and livegrad does not."""
+"""Backward passes that PyTorch refuses, or takes otherwise, and livegrad does not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,19 @@ SMALLER_BASE = "PyTorch finds no room for the gradient of a view whose base is s
 SUBTRACTED = "PyTorch's gradient of logaddexp subtracts the operands, which it refuses of bools"
 NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
 UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
+OLD_SHAPE = (
+    "PyTorch gives what was transposed in place a gradient of its former shape, or refuses, by "
+    "strides"
+)
+OLD_HOOKS = (
+    "a hook on what was given another shape in place has the gradient of that; PyTorch's joins "
+    "the hooks of before, if there are any"
+)
+HOOKED_AGAIN = re.compile(
+    r"\b(\w+)\.register_hook\(.*^\1\.(?:(?:un)?squeeze_|t_|transpose_|swap(?:axes|dims)_|"
+    r"as_strided_)\(.*\b\1\.register_hook\(",
+    re.DOTALL | re.MULTILINE,
+)
 MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
 
 
@@ -54,3 +68,19 @@ def is_of_moved_leaf(function: Any) -> bool:
     """Whether a function of PyTorch's brings gradients to what was a leaf once."""
     leaf = getattr(function, "variable", None)
     return leaf is not None and leaf.grad_fn is not None
+
+
+def asked_for(line: str) -> list[str]:
+    """The variables that a call of `autograd.grad` lists."""
+    found = re.search(r"autograd\.grad\(.*, \[([\w, ]+)\]", line)
+    return [] if found is None else found[1].split(", ")
+
+
+def has_former_shape(name: str, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether PyTorch's autograd.grad gave a gradient of another shape than what it is of."""
+    for line in lines:
+        gradients = re.findall(r"\w+", line.partition("=")[0])
+        if name in gradients and "autograd.grad(" in line:
+            of = dict(zip(gradients, asked_for(line), strict=False)).get(name)
+            return of in theirs and theirs[of].shape != theirs[name].shape
+    return False

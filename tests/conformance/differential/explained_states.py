@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .compare import flat
-from .explained_backward import SMALLER_BASE
+from .explained_backward import OLD_SHAPE, SMALLER_BASE, has_former_shape
 from .explained_values import (
     HIDDEN_WHOLE,
     VALUES,
@@ -36,7 +36,7 @@ from .tensors import (
     is_view_of_leaf,
     storage,
 )
-from .undefined import is_stale, places_of
+from .undefined import is_stale, overlaps_itself, places_of
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
 OWN_FAULT = "PyTorch finds a fault of its own"
@@ -44,7 +44,10 @@ NO_INDEX = "an index must name a place, also where there is nothing to read or w
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
-HIDING = ("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(", "F.linear(")
+HIDING = (
+    *("repeat_interleave(", "avg_pool1d(", "einsum(", "tensordot(", "F.linear("),
+    "F.instance_norm(",
+)
 DECAYED = "AdamW shrinks and moves a parameter in one write; in PyTorch these are two"
 OWN_STRIDES = "what autograd.grad returns lies in memory as the rules here make it"
 LEFT = "what was made to share another storage is no view any more, and counts writes for itself"
@@ -92,8 +95,12 @@ def explanation_of_state(
     `dropped` are variables that were deleted: gradients may have come through them.
     """
     gradients = gradients_in(lines)
-    if kind == "value" and name in gradients and is_written_together(theirs[name], detail):
-        return OWN_STRIDES
+    if kind == "value" and name in gradients:
+        x = theirs[name]
+        if is_written_together(x, detail) or is_written_part_by_part(str(name), x, lines):
+            return OWN_STRIDES
+    if kind == "shape" and name in gradients:
+        return OLD_SHAPE if has_former_shape(str(name), lines, theirs) else None
     together = kind in ("value", "version", *FLOWS) and name in theirs
     if together and is_one_of_two(str(name), lines, theirs):
         return ONE_FOR_TWO
@@ -262,6 +269,12 @@ def is_written_together(x: Any, detail: str) -> bool:
         seen.setdefault(place, set()).add(number)
     theirs = dict(zip(places_of(x).flatten().tolist(), flat(x.tolist()), strict=True))
     return all(theirs[place] in numbers for place, numbers in seen.items())
+
+
+def is_written_part_by_part(name: str, x: Any, lines: Sequence[str]) -> bool:
+    """Whether each part of PyTorch's `x` was written, and they lie in the same place."""
+    parts = rf"(?:with [^:]*: )?for \w+ in {name}: "
+    return overlaps_itself(x) and any(re.match(parts, line) for line in lines)
 
 
 def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:

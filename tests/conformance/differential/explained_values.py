@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .explained_backward import HOOKED_AGAIN, OLD_HOOKS
 from .tensors import functions_before, storage
 from .undefined import (
     COPIED_OVERLAP,
@@ -64,6 +65,11 @@ NO_FREEDOM = "PyTorch's gradient of the variance of too few values is +inf, or N
 INFINITE_GRADIENT = (
     "an infinite gradient of a norm is NaN in PyTorch, whose rule subtracts infinities from another"
 )
+INFINITE_LOSS = (
+    "an infinite gradient times the slope of a loss is infinite; PyTorch multiplies the parts of "
+    "the slope, which may be 0, and subtracts one infinity from another"
+)
+SLOPED = re.compile(r"\bF\.(\w+_loss|kl_div)\(")
 OVERFLOWING = "log(1 + exp(x)) of a large x is x; PyTorch's soft_margin_loss of it is infinite"
 KEPT_BY_FUNC = (
     "values that backward needs are kept as they were, also by transforms; PyTorch's saves the "
@@ -105,10 +111,14 @@ def explanation_of_values(
         return OF_ROOT
     if kind == "log" and is_on_power(program):
         return POWERS
+    if kind in ("log", "grad", "grad value") and HOOKED_AGAIN.search(program):
+        return OLD_HOOKS
     if kind in ("log", "grad") and is_of_checkpoint(kind, detail, program):
         return COMPUTED_AGAIN
+    named = torchs.get(re.split(r"[:.]", detail)[0])
+    shown = {kind, "grad value"} if kind == "value" and is_gradient(named, torchs) else {kind}
     for reason, kinds in NOTED.items():
-        if reason in noted and kind in kinds:
+        if reason in noted and not shown.isdisjoint(kinds):
             return reason
     if kind == "value" and HALF_WAY in noted and ".step()" in program:
         return STEPPED
@@ -132,9 +142,8 @@ def explanation_of_values(
         only_theirs = all(math.isnan(a) and math.isfinite(b) for a, b in differing(theirs, mine))
         return LENGTH_OF_ZERO if twice and only_theirs else None
     twice = re.search(r"PReLU\(|prelu\(", program) and "create_graph=True" in program
-    if twice and re.search(r"\b0\.0\b", program):
+    if twice and (re.search(r"\b0\.0\b", program) or is_prelu_of_zero(program, torchs)):
         return AT_ZERO
-    named = torchs.get(re.split(r"[:.]", detail)[0])
     if kind in ("grad", "grad value") and is_view_made_leaf(named):
         lost = "torch None" in detail or has_lost_views(named, torchs)
         return BASE_WITHOUT if lost else None
@@ -149,6 +158,12 @@ def explanation_of_values(
     if kind == "value" and "autograd.grad(" not in program:
         return None
     return HIDDEN_WHOLE if is_watched(program, torchs) else None
+
+
+def is_gradient(x: Any, torchs: dict[str, Any]) -> bool:
+    """Whether a variable is the gradient of another."""
+    others = [y for y in torchs.values() if isinstance(y, torch.Tensor) and not is_stale(y)]
+    return any(y.grad is x is not None for y in others if y.is_leaf or y.retains_grad)
 
 
 def is_written_beside_transform(program: str) -> bool:
@@ -222,6 +237,8 @@ def explanation_of_numbers(
         return EQUAL_TO_MEAN
     if NORMALISED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
         return INFINITE_GRADIENT
+    if SLOPED.search(program) and all(math.isnan(a) and math.isinf(b) for a, b in pairs):
+        return INFINITE_LOSS
     if re.search(r"\blogit\(", program) and all(math.isinf(a) and a == -b for a, b in pairs):
         return LOGIT if any(map(has_negative_zero, torchs.values())) else None
     if re.search(r"\b(var|std)\(", program) and not any(math.isfinite(x) for p in pairs for x in p):
@@ -354,6 +371,13 @@ def has_length_of_zero(program: str, torchs: dict[str, Any], of: Any = None) -> 
     return any(getattr(f, "variable", None) is of for f in functions_before(zero))
 
 
+def is_prelu_of_zero(program: str, torchs: dict[str, Any]) -> bool:
+    """Whether a prelu has been given a tensor with zeros."""
+    modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.PReLU)]
+    given = re.findall(rf"\b(?:{'|'.join([*modules, 'F.prelu'])})\((\w+)", program)
+    return any(bool((torchs[name].detach() == 0).any()) for name in given if name in torchs)
+
+
 def has_zeros(program: str, torchs: dict[str, Any]) -> bool:
     """Whether a tensor that is compared by its direction, or brought to length 1, has zeros."""
     given = re.findall(r"(?:cosine_similarity|normalize)\((\w+)(?:, (\w+))?", program)
@@ -366,6 +390,7 @@ def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     modules = [name for name, x in torchs.items() if isinstance(x, torch.nn.Module)]
     repeated = r"\(?\w+\.repeat_interleave"
     functions = [r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", r"F\.(?:max|avg)_pool1d"]
+    functions.append(r"F\.instance_norm")
     products = "|".join([*functions, repeated, *modules])
     for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
         if re.search(rf"\b{name}\.(grad_fn\.)?(retain_grad|register_\w*hook)\(", program):

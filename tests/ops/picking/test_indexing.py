@@ -287,3 +287,11 @@ def test_strides_of_what_is_picked_are_those_of_a_walk_over_value_and_indices():
     assert x[:, i.t()].stride() == (24, 4, 8, 1)
     assert x.permute(1, 2, 0)[None, [0, 1]].stride() == (16, 8, 1, 4)
     assert x.permute(0, 2, 1)[:, None, [0, 1]].stride() == (6, 6, 3, 1)
+
+
+def test_strides_of_nothing_that_is_picked_are_those_of_the_walk_too():
+    x = lg.empty(1, 0, 1, 3)
+    assert x[[-1]].stride() == (0, 3, 0, 1)
+    assert (x[[-1]] * x[[0]]).stride() == (3, 3, 3, 1)
+    assert lg.empty(2, 3, 0).permute(0, 2, 1)[[0]].stride() == (0, 1, 0)
+    assert lg.empty(1, 0, 1)[:, []].stride() == (1, 1, 1)

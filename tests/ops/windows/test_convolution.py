@@ -44,6 +44,11 @@ CONVOLUTIONS = [
     ((16, 13, 9), (5, 13, 3), {"stride": 2, "padding": 2}),
     ((14, 13, 4, 1), (2, 13, 1, 2), {"padding": 1, "dilation": 2}),
     ((3, 2, 4, 1), (2, 2, 1, 1), {"padding": 1}),
+    # Channels as lanes.
+    ((2, 9, 7, 7), (9, 1, 5, 5), {"padding": 2, "groups": 9}),
+    ((1, 8, 9, 12), (8, 1, 7, 7), {"padding": 3, "groups": 8}),
+    ((1, 17, 6, 19), (17, 1, 3, 2), {"padding": (0, 2), "stride": (1, 3), "groups": 17}),
+    ((2, 8, 9, 5), (8, 1, 3, 3), {"padding": 3, "dilation": (2, 3), "stride": 2, "groups": 8}),
 ]
 
 
@@ -63,6 +68,9 @@ TRANSPOSED = [
     ((2, 4, 3, 4), (4, 1, 3, 2), {"stride": (3, 1), "dilation": (1, 2), "padding": 1}),
     ((1, 2, 3, 3), (2, 2, 2, 2), {"stride": 2, "dilation": 3, "output_padding": 2}),
     ((1, 2, 2, 3, 2), (2, 3, 2, 2, 3), {"stride": 2, "padding": 1}),
+    ((2, 18, 5, 4), (18, 1, 4, 3), {"stride": 2, "padding": 1, "groups": 18}),
+    ((1, 2, 4, 5), (2, 3, 3, 4), {"stride": (4, 6), "dilation": (6, 4), "padding": (3, 2)}),
+    ((1, 3, 3, 4), (3, 2, 5, 2), {"stride": (6, 3), "dilation": (2, 6), "padding": 1}),
 ]
 
 
@@ -95,6 +103,33 @@ def test_other_dtypes(dtype):
     assert str(got.dtype).split(".")[-1] == dtype
     tolerance = 2e-3 if dtype == "float16" else 1e-9
     np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "complex64", "float16", "bfloat16", "float64"])
+def test_other_dtypes_of_channels_by_themselves(dtype):
+    x, weight = [np.round(RNG.normal(size=s) * 4) for s in ((2, 20, 6, 7), (20, 1, 3, 3))]
+    kinds = [getattr(T, dtype) for T in (lg, torch)]
+    got, expected = [
+        f(T.tensor(x).to(kind), T.tensor(weight).to(kind), padding=1, groups=20)
+        for T, f, kind in zip(
+            (lg, torch), (F.conv2d, torch.nn.functional.conv2d), kinds, strict=True
+        )
+    ]
+    assert got.dtype is kinds[0]
+    agree(got.to(lg.complex128), expected.to(torch.complex128))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_channels_have_the_same_bits_as_lanes_and_in_loops(dtype):
+    x, weight = [
+        lg.tensor(RNG.normal(size=s).astype(dtype)) for s in ((3, 40, 11, 13), (40, 1, 3, 5))
+    ]
+    for stride, padding in ((1, (1, 2)), (2, 0), ((3, 1), (2, 1))):
+        together = F.conv2d(x, weight, stride=stride, padding=padding, groups=40).numpy()
+        for i in range(0, 40, 4):  # too few to be lanes
+            part = slice(i, i + 4)
+            few = F.conv2d(x[:, part], weight[part], stride=stride, padding=padding, groups=4)
+            np.testing.assert_array_equal(few.numpy(), together[:, part])
 
 
 def test_a_training_step_lays_out_columns_once(counted):

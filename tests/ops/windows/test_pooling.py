@@ -60,6 +60,53 @@ def test_of_equal_elements_the_first_is_greatest(value):
     agree(mine.grad, yours.grad)
 
 
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5])
+def test_maxima_of_windows_that_overlap_or_leave_gaps(kernel):
+    ours, theirs = pair("max_pool2d")
+    for stride, padding, sizes in itertools.product(
+        (1, 2, 3, 4), range(kernel // 2 + 1), ((5, 9), (16, 7))
+    ):
+        mine, yours = both(2, 3, *sizes)
+        arguments = ((kernel, 3), stride, (padding, 1))
+        agree_with_gradients(ours(mine, *arguments), theirs(yours, *arguments), [mine], [yours])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_maxima_of_other_dtypes(dtype):
+    x = RNG.permutation(2 * 7 * 9).reshape(2, 7, 9) - 60
+    ours, theirs = pair("max_pool2d")
+    mine, yours = [T.tensor(x, dtype=getattr(T, dtype)) for T in (lg, torch)]
+    (values, places), (wanted, where) = [
+        f(t, 3, 2, 1, return_indices=True) for f, t in ((ours, mine), (theirs, yours))
+    ]
+    assert (values.numpy() == wanted.numpy()).all()
+    agree(places, where)
+
+
+def test_the_first_nan_of_a_window_is_its_maximum():
+    x = RNG.standard_normal((1, 1, 6, 6))
+    x[0, 0, 2, 2] = x[0, 0, 2, 3] = np.nan
+    leaf = lg.tensor(x, requires_grad=True)
+    values, places = F.max_pool2d(leaf, 3, 1, return_indices=True)
+    values.backward(lg.ones(1, 1, 4, 4))
+    inside = np.isnan(values.detach().numpy())
+    assert inside.sum() == 12  # windows that have one of both
+    assert set(places.numpy()[inside]) == {14, 15}
+    assert leaf.grad[0, 0, 2, 2].item() == 9  # all windows that have it, with the other or without
+    assert leaf.grad[0, 0, 2, 3].item() == 3
+
+
+def test_maxima_of_small_windows_are_loops_and_so_is_their_gradient():
+    x = lg.randn(4, 8, 16, 16, requires_grad=True)
+    for _ in range(12):  # until there is a plan
+        x.grad = None
+        F.max_pool2d(x.relu(), 3, 2, 1).sum().backward()
+        x.grad.sum().item()
+    text = str(lg.explain())
+    assert "scatter" not in text
+    assert "argmax" not in text
+
+
 @pytest.mark.parametrize(("rank", "kind"), list(itertools.product(SHAPES, ("avg", "max"))))
 def test_adaptive(rank, kind):
     ours, theirs = pair(f"adaptive_{kind}_pool{rank}d")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, WORD
@@ -79,3 +80,14 @@ def _new_family(key: tuple[Any, ...]) -> Family:
         _known.clear()
     found = _known[key] = Family(key)
     return found
+
+
+def numbered(metas: list[Meta]) -> tuple[list[int], list[int]]:
+    """For each dim 0, 1, or 2 + the number of its size; and the sizes: see PATTERN in layout.py."""
+    numbers: dict[int, int] = {}
+    pattern = [
+        size if size < 2 else 2 + numbers.setdefault(size, len(numbers))
+        for meta in metas
+        for size in meta.shape
+    ]
+    return pattern, list(numbers)

@@ -115,6 +115,16 @@ def learn_with_symbols(recorded: Recorded, sizes: list[int]) -> tuple[Mould, Out
         Specialised.seen = before
 
 
+def mould_of(outline: Outline, sizes: list[int]) -> Mould | None:
+    """An outline of many nodes as a mould; None if it cannot be one."""
+    try:
+        _check(outline.plan)
+        with original_functions(), outline.session:
+            return _cast(outline.plan, len(sizes), outline.session)
+    except Unfit:
+        return None
+
+
 def _fixed(recorded: Recorded, sizes: list[int]) -> Mould:
     before, Specialised.seen = Specialised.seen, False
     try:

@@ -13,7 +13,6 @@ import json
 from typing import Any, NamedTuple
 
 from livegrad.compiler.plan import Signature
-from livegrad.graph.meta import Meta
 from livegrad.graph.written import Written, text_of
 from livegrad.runtime.cpu.assemble import kernel_for
 from livegrad.runtime.cpu.driver import HEADER_SLOTS, STEP_SLOTS
@@ -23,17 +22,6 @@ from livegrad.runtime.cpu.pieces.layout import STEPS_WORD
 
 class Unfit(Exception):
     """Something that cannot be listed: NumPy runs it, or its plan is for its numbers only."""
-
-
-def numbered(metas: list[Meta]) -> tuple[list[int], list[int]]:
-    """For each dim 0, 1, or 2 + the number of its size; and the sizes: see PATTERN in layout.py."""
-    numbers: dict[int, int] = {}
-    pattern = [
-        size if size < 2 else 2 + numbers.setdefault(size, len(numbers))
-        for meta in metas
-        for size in meta.shape
-    ]
-    return pattern, list(numbers)
 
 
 class Told(NamedTuple):

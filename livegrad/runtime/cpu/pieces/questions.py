@@ -8,9 +8,8 @@ from typing import Any
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.graph.written import text_or_none
-from livegrad.runtime.cpu.pieces.families import family_of
+from livegrad.runtime.cpu.pieces.families import family_of, numbered
 from livegrad.runtime.cpu.pieces.layout import UNREAD
-from livegrad.runtime.cpu.pieces.moulds import numbered
 
 Views = list[Node]  # through which an input is seen, the innermost first
 

@@ -163,7 +163,7 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
             node: Node = object_at(items + WORD * place)
             role = role_of(node)
             if role == WRITES:
-                if elements(id(node.inputs), 0) > MOST_COPIED:
+                if elements(id(node.inputs), 0) > MOST_COPIED and not is_made_here(desk, node):
                     return place
             elif role != COMPUTED and role != VIEW and role != ALIAS and role != GRADIENT_OF:
                 return place
@@ -177,6 +177,13 @@ def count_uses(desk: int, nodes: int, place: int) -> int:
                 put_word(desk + KEPT_MADE, made + 1)
         place -= 1
     return -1
+
+
+def is_made_here(desk: int, node: Node) -> bool:
+    """Whether what a node changes a part of is made on this list, from nothing, such as zeros that
+    a gradient is added to: then copying it costs no more than making it."""
+    x: Node = object_at(id(node.inputs) + TUPLE_ITEMS)
+    return place_of(desk, x) >= 0 and word_at(id(x.inputs) + SIZE) == 0
 
 
 def count_reads(desk: int, inputs: int, keeps: bool) -> int:
@@ -193,5 +200,5 @@ def count_reads(desk: int, inputs: int, keeps: bool) -> int:
 
 FUNCTIONS = [
     begin, mark_kept, keep_for_backward, claim_inputs, write_structure, count_uses,
-    count_reads, references, stands_for, is_claim, is_kept,
+    is_made_here, count_reads, references, stands_for, is_claim, is_kept,
 ]  # fmt: skip

@@ -1,0 +1,203 @@
+"""Modules of torch that packages import: what they do, and what they refuse."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import livegrad as lg
+from livegrad import _C
+from livegrad.porting import hook, names
+from livegrad.porting.modules import (
+    contexts,
+    cpp_extension,
+    dispatch,
+    flop_counter,
+    ops,
+    pytree,
+    rebuilding,
+    weak,
+)
+from tests.porting.support import run, write
+
+SCRIPT = """
+from torch.distributions.constraints import __all__ as names
+from torch.utils.data import __all__ as data
+import torch.nn.functional
+print("positive" in names, "annotations" in names, "Any" in names, "Dataset" in data)
+print(torch.torch is torch, torch.PyTorchFileReader.__name__, torch.ScriptModule.__name__)
+print("livegrad" in torch.__config__.show(), "threads" in torch.__config__.parallel_info())
+"""
+
+
+def test_modules_say_which_names_are_theirs(tmp_path: Path) -> None:
+    write(tmp_path, script=SCRIPT)
+    done = run("script.py", cwd=tmp_path)
+    assert done.stdout.split() == (
+        ["True", "False", "False", "True"]
+        + ["True", "PyTorchFileReader", "ScriptModule", "True", "True"]
+    ), done.stderr
+
+
+def test_own_names_are_neither_modules_nor_what_a_module_is_written_with() -> None:
+    assert hook._is_own("Tensor", lg.Tensor)
+    assert hook._is_own("pi", 3.14)
+    assert not hook._is_own("Any", Any)
+    assert not hook._is_own("_hidden", lg.Tensor)
+    assert not hook._is_own("nn", lg.nn)
+
+
+def test_places_in_nested_values() -> None:
+    tree = {"b": [1, 2], "a": (3, {"c": 4})}
+    places = [(pytree.keystr(place), leaf) for place, leaf in pytree.tree_leaves_with_path(tree)]
+    assert places == [("['b'][0]", 1), ("['b'][1]", 2), ("['a'][0]", 3), ("['a'][1]['c']", 4)]
+    named = pytree.tree_map_with_path(lambda place, x: f"{pytree.keystr(place)}={x}", [5, (6,)])
+    assert named == ["[0]=5", ("[1][0]=6",)]
+    assert pytree.tree_is_leaf(3)
+    assert not pytree.tree_is_leaf([3])
+    assert pytree.tree_is_leaf([3], is_leaf=lambda x: isinstance(x, list))
+
+
+def test_nested_values_may_be_taken_apart_by_hand() -> None:
+    value = {"x": 1, "y": (2, 3)}
+    items, context = pytree.SUPPORTED_NODES[dict].flatten_fn(value)
+    specs = [pytree.LeafSpec(), pytree.TreeSpec(tuple, (), [pytree.LeafSpec()] * 2)]
+    assert items == [1, (2, 3)]
+    spec = pytree.TreeSpec(dict, context, specs)
+    assert pytree.tree_unflatten([1, 2, 3], spec) == value
+    assert spec == pytree.tree_structure(value)
+    assert int not in pytree.SUPPORTED_NODES
+    with pytest.raises(KeyError):
+        _ = pytree.SUPPORTED_NODES[int]
+
+
+def test_operations_that_only_the_dispatcher_names() -> None:
+    x = lg.arange(6.0).reshape(2, 3)
+    aten: Any = ops.aten
+    assert aten.slice.Tensor(x, 1, 0, 3, 2).tolist() == [[0.0, 2.0], [3.0, 5.0]]
+    assert aten.index.Tensor(x, [None, lg.tensor([2])]).tolist() == [[2.0], [5.0]]
+    copy = aten._to_copy.default(x, dtype=lg.float64)
+    assert copy.dtype == lg.float64
+    assert aten.alias.default(x).data_ptr() == x.data_ptr()
+    assert aten._softmax(x, 1, False).sum().item() == pytest.approx(2.0)
+    image, weight = lg.ones(1, 1, 3, 3), lg.ones(1, 1, 2, 2)
+    straight = aten.convolution(image, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    turned = aten.convolution(image, weight, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)
+    assert straight.shape == (1, 1, 2, 2)
+    assert turned.shape == (1, 1, 4, 4)
+    with pytest.raises(AttributeError, match="no_such_op"):
+        _ = aten.no_such_op
+
+
+def test_extensions_are_refused_when_they_are_built() -> None:
+    for build in (cpp_extension.load, cpp_extension.load_inline, cpp_extension.CUDAExtension):
+        with pytest.raises(RuntimeError, match="no C\\+\\+ to build against"):
+            build(name="mine", sources=["mine.cpp"])
+    with pytest.raises(RuntimeError, match="BuildExtension"):
+        cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True)()
+    assert cpp_extension.CUDA_HOME is None
+
+
+def test_what_stands_on_the_dispatcher_says_what_to_use() -> None:
+    assert not dispatch.is_traceable_wrapper_subclass(lg.ones(1))
+    assert not isinstance(lg.ones(1), dispatch.FakeTensor)
+    with pytest.raises(RuntimeError, match="TorchFunctionMode"), dispatch.TorchDispatchMode():
+        pass
+    with pytest.raises(RuntimeError, match="symbolic_trace"):
+        dispatch.make_fx(lambda x: x)
+    counter = flop_counter.FlopCounterMode(display=False)
+    assert counter.get_total_flops() == 0
+    with pytest.raises(RuntimeError, match=r"train\.summary"), counter:
+        pass
+
+
+def test_blocks_that_decorate() -> None:
+    class Block(contexts._DecoratorContextManager):
+        depth = 0
+
+        def __enter__(self) -> None:
+            Block.depth += 1
+
+        def __exit__(self, *raised: object) -> None:
+            Block.depth -= 1
+
+    @Block()
+    def depth() -> int:
+        return Block.depth
+
+    @Block()
+    def depths() -> Any:
+        yield Block.depth
+        yield Block.depth
+
+    assert depth() == 1
+    found = [(inside, Block.depth) for inside in depths()]
+    assert found == [(1, 0), (1, 0)]
+
+
+def test_dicts_by_identity_let_their_keys_go() -> None:
+    table: Any = weak.WeakIdKeyDictionary()
+    x, y = lg.tensor([1.0]), lg.tensor([1.0])
+    table[x], table[y] = "x", "y"
+    assert (table[x], table[y], len(table)) == ("x", "y", 2)
+    assert any(key is x for key in table)
+    del x
+    gc.collect()
+    assert len(table) == 1
+    with pytest.raises(KeyError):
+        _ = table[lg.ones(2)]
+
+
+def test_records_of_a_saved_file(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pt"
+    lg.save({"x": lg.ones(2)}, path)
+    reader = _C.PyTorchFileReader(path)
+    assert "data.pkl" in reader.get_all_records()
+    assert reader.has_record("data.pkl")
+    assert not reader.has_record("nothing")
+    assert len(reader.get_record("data.pkl")) > 10
+
+
+def test_what_to_is_asked_for() -> None:
+    place, dtype, waits, layout = _C._nn._parse_to("cpu", lg.float64)
+    assert (str(place), dtype, waits, layout) == ("cpu", lg.float64, False, None)
+    assert _C._nn._parse_to(lg.ones(1, dtype=lg.float64))[1] == lg.float64
+    with pytest.raises(TypeError, match="floating point or complex"):
+        _C._nn._parse_to(lg.int64)
+
+
+def test_transforms_that_are_running() -> None:
+    seen: list[bool] = []
+
+    def f(x: Any) -> Any:
+        seen.append(_C._are_functorch_transforms_active())
+        return x * 2
+
+    f(lg.ones(2))
+    lg.vmap(f)(lg.ones(2, 3))
+    assert seen == [False, True]
+
+
+def test_modules_of_devices() -> None:
+    assert rebuilding._get_device_module("cpu").is_available()
+    assert rebuilding._get_available_device_type() is None
+    assert rebuilding._element_size(lg.float64) == 8
+    with pytest.raises(RuntimeError, match="does not have a corresponding module"):
+        rebuilding._get_device_module("nothing")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("torch.cuda.amp.grad_scaler", "GradScaler"),
+        ("torch.distributed.constants", "default_pg_timeout"),
+        ("torch.distributed.fsdp.sharded_grad_scaler", "ShardedGradScaler"),
+        ("torch.nn.parallel.comm", "scatter"),
+        ("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter"),
+    ],
+)
+def test_names_in_other_places(module: str, name: str) -> None:
+    assert hasattr(names.find(module), name)

@@ -1,0 +1,143 @@
+"""Plans that serve every size: one for a structure, whatever length a sequence has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import livegrad as lg
+from livegrad.runtime import alone, plans, sight
+from livegrad.runtime.counters import counters
+from livegrad.runtime.fitted import FITTED
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """What has cost anything is planned for all sizes."""
+    monkeypatch.setattr(sight.Policy, "patience", 0.0)
+    monkeypatch.setattr(alone, "ENOUGH", 1 << 60)
+    sight.forget()
+    plans.forget_plans()
+    alone.forget()
+    yield
+    plans.forget_plans()
+
+
+def in_whole_plans(program, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(sight.Policy, "whole", True)
+        patched.setattr(sight.Runtime, "by_pieces", False)
+        plans.forget_plans()
+        return program()
+
+
+def decoded(lengths, width=6, heads=2, room=64):
+    """What attention over a cache gives, token by token, for some lengths one after the other."""
+    rng = np.random.default_rng(0)
+    inner = lg.tensor(rng.normal(size=(width, 3 * width)).astype(np.float32))
+    found = []
+    with lg.no_grad():
+        for length in lengths:
+            keys, values = (lg.zeros(heads, room, width // heads) for _ in range(2))
+            x = lg.tensor(rng.normal(size=width).astype(np.float32))
+            for n in range(length):
+                q, k, v = (x @ inner).view(3, heads, width // heads)
+                keys[:, n], values[:, n] = k, v
+                scores = keys[:, : n + 1] @ q.unsqueeze(2) * 0.25
+                x = x + (lg.softmax(scores, 1) * values[:, : n + 1]).sum(1).reshape(width) * 0.1
+                found.append(x.numpy().tobytes())
+    return found
+
+
+def test_a_cache_that_grows_is_soon_one_plan(monkeypatch):
+    decoded([20])
+    assert any(FITTED.values())
+    before = counters.plan_misses, counters.listed, counters.compiles, counters.flushes
+    found = decoded([60])
+    flushes = counters.flushes - before[3]
+    assert flushes == 60
+    # Where the length equals another size the structure is another one: 1, 2, 3, 6, 64.
+    assert counters.plan_misses - before[0] + counters.listed - before[1] <= 8
+    assert counters.compiles == before[2]
+    assert found == in_whole_plans(lambda: decoded([60]), monkeypatch)
+
+
+def test_sizes_come_and_go_in_any_order(monkeypatch):
+    lengths = [9, 17, 5, 23, 31, 8, 12, 29, 4, 40, 11, 7, 30, 50, 13, 37, 9, 26]
+
+    def run():
+        found = []
+        for n in lengths:
+            x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)
+            y = (x.sin() @ lg.ones(3, 5)).softmax(0)
+            found.append((y * n).sum(1).numpy().tobytes())
+        return found
+
+    found = run()
+    before = counters.plan_misses
+    assert run() == found
+    assert counters.plan_misses <= before + 1
+    assert in_whole_plans(run, monkeypatch) == found
+
+
+def test_what_is_kept_and_linked_tells_structures_apart():
+    held = []
+    for n in range(4, 40):
+        x = lg.full((n, 2), 0.5)
+        a, b = x * 2, x * 3
+        if n % 3 == 0:
+            held.append(a)
+        y = a + b if n % 2 else b + a * b
+        assert y.sum().item() == pytest.approx(5 * n if n % 2 else 6 * n)
+    assert [h.sum().item() for h in held] == [2 * n for n in range(4, 40) if n % 3 == 0]
+
+
+def test_a_refused_value_of_a_new_size_names_its_line():
+    table = lg.arange(12.0).reshape(6, 2)
+
+    def rows(n, last):
+        index = lg.arange(n) * 1
+        index[-1] = last
+        return table[index * 1].sum().item()
+
+    for n in range(7, 30):
+        with pytest.raises(IndexError):
+            rows(n, 6 + n)
+    for n in range(3, 6):
+        assert rows(n, 0) == sum(2 * 2 * i + 1 for i in range(n - 1)) + 1
+
+
+def test_what_is_said_of_a_run_has_its_sizes(capsys):
+    decoded([24])
+    lg.explain()
+    report = capsys.readouterr().out
+    assert "plan for any size found" in report
+    assert "[2, 24, 1]: amax exp sub sum div" in report
+
+
+PROGRAM = """
+import livegrad as lg
+from livegrad.runtime import alone, sight
+from livegrad.runtime.counters import counters
+from livegrad.runtime.fitted import FITTED
+sight.Policy.patience = {patience}
+alone.ENOUGH = 1 << 60
+sight._pieces().is_ready(True)
+w, total = lg.ones(3, 7), 0.0
+for n in range(8, 40):
+    x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)
+    total += (x.sin() @ w).softmax(0).sum().item()
+print(counters.plans_filled, counters.listed, counters.plan_misses, len(FITTED), total)
+"""
+
+
+@pytest.mark.slow
+def test_the_next_process_finds_it_on_disk(python, tmp_path):
+    cache = {"LIVEGRAD_CACHE_DIR": str(tmp_path)}
+    first = python(PROGRAM.format(patience=0.0), **cache).stdout.split()
+    assert int(first[0]) > 0
+    assert int(first[3]) == 1
+    again = python(PROGRAM.format(patience=1 << 40), **cache).stdout.split()
+    assert again[0] == again[2] == "0", "something was planned"
+    assert int(again[1]) <= 4, "sizes are still listed one by one"
+    assert again[3:] == first[3:]
