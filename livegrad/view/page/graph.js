@@ -281,7 +281,7 @@
         row("bytes", LG.bytes(node.nbytes)),
         row("FLOPs", node.flops ? LG.flops(node.flops) : null),
         row("intensity", node.flops && node.nbytes ? `${LG.number(node.flops / node.nbytes)} FLOP/B` : null),
-        row("gradient", node.gradient ? LG.number(node.gradient) : null)),
+        row("gradient norm", node.gradient ? LG.number(node.gradient) : null)),
       node.kernels.length ? [LG.h("h3", {}, "Kernels"), node.kernels.map(kernelChip)] : null,
       node.stats ? statistics(node.stats) : null,
       chips("Reads", node.inputs),

@@ -45,7 +45,7 @@
     }
     const { kinds, sums } = profile(all, count);
     const total = Array.from({ length: count }, (_, i) => LG.sum(kinds, (kind) => sums[kind][i]));
-    const peak = total.indexOf(Math.max(...total));
+    const peak = total.reduce((best, value, i) => (value > total[best] ? i : best), 0);
     drawChart(kinds, sums, total, peak, count);
     drawTables(all, peak);
   }
@@ -65,9 +65,15 @@
       tops.forEach((value, i) => { below[i] = value; });
       return LG.s("path", { d: `M${line}L${back}Z`, class: `area ${kind}` });
     });
-    const hits = total.map((value, i) => LG.s("rect", { x: i * wide, width: wide, y: 0, height, class: "hit", onclick: () => LG.showKernel(i) },
-      LG.s("title", {}, `kernel ${i}: ${[...step.kernels.values()][i].ops.slice(0, 5).join(" ")}\n${LG.bytes(value)}`)));
-    LG.empty(chart, LG.h("h3", {}, `Peak ${LG.bytes(total[peak])}`, LG.h("small", {}, ` while kernel ${peak} runs (${[...step.kernels.values()][peak].ops.slice(0, 4).join(" ")})`)),
+    const kernels = [...step.kernels.values()];
+    // One place to point at for as many kernels as a pixel or two have room for.
+    const together = Math.ceil(count / 600);
+    const hits = [];
+    for (let i = 0; i < count; i += together) {
+      hits.push(LG.s("rect", { x: i * wide, width: together * wide, y: 0, height, class: "hit", onclick: () => LG.showKernel(i) },
+        LG.s("title", {}, `kernel ${i}: ${kernels[i].ops.slice(0, 5).join(" ")}\n${LG.bytes(total[i])}`)));
+    }
+    LG.empty(chart, LG.h("h3", {}, `Peak ${LG.bytes(total[peak])}`, LG.h("small", {}, ` while kernel ${peak} runs (${kernels[peak].ops.slice(0, 4).join(" ")})`)),
       LG.s("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", preserveAspectRatio: "none" }, areas, LG.s("line", { x1: (peak + 0.5) * wide, x2: (peak + 0.5) * wide, y1: 0, y2: height, class: "peak" }), hits),
       LG.h("p", { class: "hint" }, kinds.map((kind) => [LG.h("i", { class: `swatch ${kind}` }), `${NAMES[kind]}: ${LG.bytes(sums[kind][peak])} at the peak   `])),
       (step.flushes || []).some((flush) => flush.tier !== "plan") ? LG.h("p", { class: "hint" }, "What was run piece by piece counts in blocks of the arena, which are up to a quarter larger than what is in them.") : null);

@@ -48,16 +48,22 @@
   function drawLanes() {
     const events = step.timeline;
     if (!events.length) { LG.empty(lanes, LG.nothing("Nothing of this step was timed.")); return; }
-    const from = Math.min(...events.map((e) => e[2]));
-    const to = Math.max(...events.map((e) => e[2] + e[3]));
+    const from = events.reduce((least, e) => Math.min(least, e[2]), Infinity);
+    const to = events.reduce((most, e) => Math.max(most, e[2] + e[3]), -Infinity);
     range = range || [from, to];
     const shown = lanesOf(events);
     const [width, left, each] = [900, 74, 26];
     const x = (at) => left + ((at - range[0]) / (range[1] - range[0])) * (width - left);
     const boxes = [];
+    const taken = new Set(); // places where something too narrow to tell apart was drawn
     for (const [lane, what, start, took, detail, kernel] of events) {
       const [a, b] = [Math.max(left, x(start)), Math.min(width, x(start + took))];
       if (b < left || a > width) continue;
+      if (b - a < 0.6) {
+        const spot = `${lane} ${Math.round(a)}`;
+        if (taken.has(spot)) continue;
+        taken.add(spot);
+      }
       const y = shown.findIndex(([name]) => name === lane) * each;
       boxes.push(LG.s("g", { class: `span ${lane.split(" ")[0]}`, onclick: kernel >= 0 ? () => LG.showKernel(kernel) : null },
         LG.s("rect", { x: a, y: y + 2, width: Math.max(0.6, b - a - 0.4), height: each - 5, rx: 2 }),
