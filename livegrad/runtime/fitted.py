@@ -34,5 +34,5 @@ def digest_of_families(nodes: list[Node]) -> int:
 @hot
 def fitted_for(nodes: list[Node]) -> tuple[Executable, ...]:
     """The plans that may serve pending nodes, whatever their sizes."""
-    know_families(nodes, len(nodes))
+    know_families(nodes)
     return FITTED.get(digest_of_families(nodes), ())

@@ -80,7 +80,7 @@ def fit_to_sizes(plan: Plan, recorded: Recorded, bind: Bind) -> None:
 def _digest(nodes: list[Node]) -> int:
     if not nodes or nodes[0].meta.device is not CPU:
         return 0
-    know_families(nodes, len(nodes))
+    know_families(nodes)
     return digest_of_families(nodes)
 
 

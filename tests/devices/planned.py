@@ -399,7 +399,9 @@ class Loops:
         places = [self.place(stream) for stream in streams]
         generate, *kind = self.multipliers[number]
         quads = kind[-1] if isinstance(kind[-1], str) else ""
-        work = Product(self.memory, instr.dtype, self.shape, told, places, quads)
+        # Operands of half precision are multiplied as float32.
+        dtype = kind[2] if generate is generate_product else instr.dtype
+        work = Product(self.memory, dtype, self.shape, told, places, quads)
         if generate is generate_product:
             return work.plain()
         end = told[4] + len(ALL_DIMS) + kind[0] * len(EACH_DIM)

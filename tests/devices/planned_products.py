@@ -11,6 +11,7 @@ import numpy as np
 from livegrad.compiler.windows import ALL_DIMS, EACH_DIM
 from livegrad.dtypes import DType
 from livegrad.ops.windows.window_products import Lie, seen
+from livegrad.runtime.values import to_compute
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, tuple[int, ...]]
@@ -44,7 +45,7 @@ class Product:
 
     def _times(self, a: Array, b: Array) -> Array:
         if not self.quads:
-            return np.asarray(a @ b)
+            return np.asarray(to_compute(a, self.dtype) @ to_compute(b, self.dtype))
         kinds = (np.uint8, np.int8) if self.quads == "left" else (np.int8, np.uint8)
         left, right = [
             np.ascontiguousarray(x)[..., None].view(kind).astype(np.int64)

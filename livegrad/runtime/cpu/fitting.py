@@ -30,23 +30,18 @@ from livegrad.runtime.cpu.follow import (
 )
 from livegrad.runtime.cpu.pieces import filling
 from livegrad.runtime.cpu.pieces.families import know_families
-from livegrad.runtime.cpu.pieces.filling import begin_measuring, is_for_sizes, measure
+from livegrad.runtime.cpu.pieces.filling import begin_measuring, computes, measure, same
 from livegrad.runtime.cpu.pieces.layout import (
-    ANY_SIZES,
     CARD,
     CODE,
     CODE_END,
     DESK_BYTES,
     DIMS,
-    FILLED,
     FILLS,
     FILLS_COUNT,
-    GENERATION,
     INSTRUCTION,
     MEASURED,
     PATTERN,
-    PROGRAM,
-    PROVEN_COUNT,
     REGISTERS,
     SIZES,
     WORD,
@@ -107,12 +102,19 @@ def _resize(table: int, places: int, count: int, leaves: int) -> int:
         at = measure(desk, card, node.meta, at)
         if at < 0:
             return _OTHER
-    put_word(card + PROGRAM, 1)  # which new registers set to 0
-    if not is_for_sizes(desk, card):
-        return _OTHER
-    if word_at(card + PROGRAM) != 0:
+    sizes, registers, number = (
+        word_at(desk + MEASURED) + WORD,
+        word_at(card + REGISTERS),
+        word_at(card + SIZES),
+    )
+    if number > 0 and same(sizes, registers, number):
         return _AS_BEFORE
-    fills, registers = word_at(card + FILLS), word_at(card + REGISTERS)
+    for i in range(number):
+        put_word(registers + WORD * i, word_at(sizes + WORD * i))
+    if not computes(word_at(card + CODE), word_at(card + CODE_END), registers, number):
+        put_word(registers, 0)  # sizes that are refused are none that the program is for
+        return _OTHER
+    fills = word_at(card + FILLS)
     for _ in range(word_at(card + FILLS_COUNT)):
         put_word(word_at(fills), word_at(registers + WORD * word_at(fills + WORD)))
         fills += 2 * WORD
@@ -156,7 +158,7 @@ class Fitter:
     @hot
     def matches(self, nodes: list[Any], handles: list[Any]) -> bool:
         """Whether these are the plan's nodes but for sizes; if so the program's inputs are set."""
-        know_families(nodes, len(nodes))
+        know_families(nodes)
         follower = self._follower
         if not follower._address:
             follower._address = _native()
@@ -209,20 +211,18 @@ class Sizes:
         ]
         patterns, code, filled, measured = [table.buffer_info()[0] for table in tables]
         self.desk, self.card = array("q", bytes(DESK_BYTES)), array("q", bytes(CARD))
-        _write(self.desk, {MEASURED: measured, GENERATION: 1})
+        _write(self.desk, {MEASURED: measured})
         _write(
             self.card,
             {
                 PATTERN: patterns,
                 DIMS: len(pattern),
                 SIZES: count,
-                PROVEN_COUNT: ANY_SIZES,
                 REGISTERS: self.registers.buffer_info()[0],
                 CODE: code,
                 CODE_END: code + INSTRUCTION * len(mould.code),
                 FILLS: filled,
                 FILLS_COUNT: len(fills),
-                FILLED: -1,
             },
         )
         self._tables = tables

@@ -45,6 +45,14 @@ _MOST = 1 << 14
 
 
 @hot
+def know_families(nodes: list[Node]) -> None:
+    """Fills in the families of nodes: programs of new sizes have new specs."""
+    for node in nodes:
+        if node.spec.family is None:
+            node.spec.family = _family(node)
+
+
+@hot
 def family_of(node: Node) -> Family:
     """The family of a node; its spec remembers it."""
     spec = node.spec
