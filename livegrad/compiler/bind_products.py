@@ -59,9 +59,6 @@ WINDOWS_CUT, FEW_ITEMS = 14, 12
 FEW_PARTS, CHANNEL_CUTS = 32, (CHANNELS, 8, 4)
 # Images with fewer windows than these are taken together.
 FEW_WINDOWS = 64
-# Windows of whole images that are multiplied at a time, at most: the last panel of columns is then
-# a small part of all, however few windows an image has.
-MOST_WINDOWS = 784
 # Images as lanes: windows of each that an item takes at most, sums in all, and elements of images
 # that are brought together for it.
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
@@ -208,7 +205,7 @@ class ProductBinder(Binder):
         if images:
             return images
         count = prod([numbers[1] for numbers in windows.dims])
-        limit = self._most_windows() if self._output_lanes() else MOST_WINDOWS
+        limit = self._most_windows() if self._output_lanes() else MOST_COLUMNS
         return most(least(around, limit // most(count, 1)), 1)
 
     def _output_lanes(self) -> bool:

@@ -78,8 +78,9 @@ class Ask:
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = STATE
         asked = []
-        if self.spread and len(args) == 2 and isinstance(args[1], list | tuple):
-            args = (args[0], *args[1])
+        if self.spread and len(args) == 2 and isinstance(args[0], str):
+            operands = args[1]
+            args = (args[0], *(operands if isinstance(operands, list | tuple) else [operands]))
         if state.subclasses:
             asked = overloaded(tensors_in(args, kwargs))
             if asked and self.factory:  # sizes may be objects that answer, tensors do not

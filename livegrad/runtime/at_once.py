@@ -28,10 +28,11 @@ from livegrad.graph.state import LOCAL, STATES
 from livegrad.native.calls import put_word, remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.ops.making.generate import number_everywhere
+from livegrad.ops.picking.plain_parts import keys_of
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Buffer, allocate, allocate_zeros
 from livegrad.runtime.running import ARGUMENT
-from livegrad.runtime.through import forget_views, is_writable_part, keys_of, pending_views
+from livegrad.runtime.through import forget_views, is_writable_part, pending_views
 from livegrad.runtime.values import LARGEST, bits_at
 
 Array = np.ndarray[Any, Any]

@@ -195,9 +195,12 @@ def _seek(seen: Seen, state: State, roots: tuple[Node, ...]) -> None:
 
     On the second sight of a structure; on the first if a piece would have to be learnt for it.
     """
-    if not seen.sought:
-        seen.sought = True
-        seen.planned = is_on_disk(Snapshot(state.nodes, state.handles, state.base, roots))
+    if seen.sought:
+        return
+    seen.sought = True
+    if is_on_disk(Snapshot(state.nodes, state.handles, state.base, roots)):
+        seen.planned = True
+        seen.with_leaves(_leaves_of(state.nodes, state.base)).planned = True
 
 
 def _pieces_made() -> int:

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.graph.handle import COUNTS_ARE_KNOWN, NOBODY, Share, Step, node_of
+from livegrad.graph.handle import COUNTS_ARE_KNOWN, NOBODY, Share, node_of
 from livegrad.graph.record import forget_from
 from livegrad.graph.state import LOCAL
 from livegrad.native.calls import half_at
 from livegrad.native.hot import hot
 from livegrad.native.layout import REFERENCES
-from livegrad.ops.picking.plain_keys import ALL, INT, RUN
-from livegrad.ops.shaping.movement import INDEX
-
-_SLICES = slice(None)
 
 
 @hot
@@ -81,26 +77,3 @@ def forget_views(count: int) -> None:
         node.inputs = ()
         state.written.pop(node, None)
     forget_from(first)
-
-
-def keys_of(path: tuple[Step, ...]) -> list[tuple[Any, ...]] | None:
-    """The path to a view as keys, one after the other; None if it is none of ints and slices."""
-    found = []
-    for op, attrs, args, shape in path:
-        if op is not INDEX or shape is None:
-            return None
-        key: list[Any] = []
-        numbers, sizes = iter(args), iter(shape)
-        for item in attrs[0]:
-            if item is INT or item == INT:
-                key.append(next(numbers))
-            elif item == ALL:
-                next(sizes)
-                key.append(_SLICES)
-            elif item == RUN:
-                first = next(numbers)
-                key.append(slice(first, first + next(sizes)))
-            else:
-                return None
-        found.append(tuple(key))
-    return found

@@ -349,10 +349,7 @@ ZEROS = [
             ],
             None,
         ),
-        (
-            ["a = T.ones(1, 2, 1, 3)", "b = a[T.tensor([[False, False]])] + 1", "check()"],
-            "in memory",
-        ),
+        (["a = T.ones(1, 2, 1, 3)", "b = a[T.tensor([[False, False]])] + 1", "check()"], None),
         (
             [
                 "a = T.zeros(0, 2)",
@@ -497,7 +494,7 @@ ZEROS = [
             ],
             None,
         ),
-        (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], "nothing lies in memory"),
+        (["a = T.ones(2, 1, 3)[T.zeros(2, dtype=T.bool)]", "check()"], None),
         (
             [
                 "a = T.ones(2).expand(2, 2)",

@@ -83,9 +83,9 @@ def test_what_is_proven_is_not_proven_again(run):
     run("pieces")
     for size in (40, 50, 60, 70):
         run("pieces", size=size)
-    last = run("pieces", size=80)
+    last = run("pieces", size=90)
     assert (last["pieces"], last["modules"]) == (0, [] if IS_LOADED_BY_US else ["llvmlite"])
-    off = run("pieces", size=80, directory="off")
+    off = run("pieces", size=90, directory="off")
     assert last["losses"] == off["losses"]
     assert (off["plans loaded"], off["pieces loaded"]) == (0, 0)
 

@@ -156,7 +156,7 @@ DIV = define(
 
 
 @casting
-def add(input: Operand, other: Operand, *old: Any, alpha: float = 1) -> Tensor:
+def add(input: Operand, other: Operand, old: Any = None, *, alpha: float = 1) -> Tensor:
     """Elementwise `input + alpha * other`.
 
     Args:
@@ -168,15 +168,15 @@ def add(input: Operand, other: Operand, *old: Any, alpha: float = 1) -> Tensor:
         >>> lg.add(lg.tensor([1, 2]), lg.tensor([10, 20]), alpha=2)
         tensor([21, 42])
     """
-    if old:
-        return in_new_order(add, (input, other, *old), 2, "alpha")
+    if old is not None:
+        return in_new_order(add, (input, other, old), 2, "alpha")
     if type(alpha) is not int or alpha != 1:
         other = _scaled("add", input, other, alpha)
     return binary(ADD, input, other)
 
 
 @casting
-def sub(input: Operand, other: Operand, *old: Any, alpha: float = 1) -> Tensor:
+def sub(input: Operand, other: Operand, old: Any = None, *, alpha: float = 1) -> Tensor:
     """Elementwise `input - alpha * other`.
 
     Args:
@@ -188,8 +188,8 @@ def sub(input: Operand, other: Operand, *old: Any, alpha: float = 1) -> Tensor:
         >>> lg.sub(lg.tensor([5, 5]), 2)
         tensor([3, 3])
     """
-    if old:
-        return in_new_order(sub, (input, other, *old), 2, "alpha")
+    if old is not None:
+        return in_new_order(sub, (input, other, old), 2, "alpha")
     if type(alpha) is not int or alpha != 1:
         other = _scaled("sub", input, other, alpha)
     return binary(SUB, input, other)
@@ -481,19 +481,23 @@ def _value_for(name: str, tensors: tuple[Tensor, ...], value: Any) -> Any:
 
 
 @casting
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: float = 1) -> Tensor:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, old: Any = None, *, value: float = 1
+) -> Tensor:
     """Elementwise `input + value * tensor1 * tensor2`."""
-    if old:
-        return in_new_order(addcmul, (input, tensor1, tensor2, *old), 3, "value")
+    if old is not None:
+        return in_new_order(addcmul, (input, tensor1, tensor2, old), 3, "value")
     value = _value_for("addcmul", (input, tensor1, tensor2), value)
     return elementwise(ADDCMUL, (input, tensor1, tensor2, value))
 
 
 @casting
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: float = 1) -> Tensor:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, old: Any = None, *, value: float = 1
+) -> Tensor:
     """Elementwise `input + value * tensor1 / tensor2`."""
-    if old:
-        return in_new_order(addcdiv, (input, tensor1, tensor2, *old), 3, "value")
+    if old is not None:
+        return in_new_order(addcdiv, (input, tensor1, tensor2, old), 3, "value")
     if all([_dtype_of(x).category < dtypes.FLOAT for x in (tensor1, tensor2)]):
         raise RuntimeError(
             "addcdiv: Integer division with addcdiv is no longer supported. Use true_divide, or "

@@ -6,7 +6,7 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
-from livegrad.graph.handle import Handle, is_current, node_of
+from livegrad.graph.handle import Handle, Step, is_current, node_of
 from livegrad.graph.infer import infer_spec
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import Node, Spec
@@ -172,3 +172,26 @@ def is_all(parsed: Parsed, shape: Shape) -> bool:
     if parsed.turned or parsed.shape != shape:
         return False
     return all([item in (ALL, RUN) for item in parsed.items])
+
+
+def keys_of(path: tuple[Step, ...]) -> list[tuple[Any, ...]] | None:
+    """The path to a view as keys, one after the other; None if it is none of ints and slices."""
+    found = []
+    for op, attrs, args, shape in path:
+        if op is not INDEX or shape is None:
+            return None
+        key: list[Any] = []
+        numbers, sizes = iter(args), iter(shape)
+        for item in attrs[0]:
+            if item == INT:
+                key.append(next(numbers))
+            elif item == ALL:
+                next(sizes)
+                key.append(slice(None))
+            elif item == RUN:
+                first = next(numbers)
+                key.append(slice(first, first + next(sizes)))
+            else:
+                return None
+        found.append(tuple(key))
+    return found

@@ -191,3 +191,15 @@ def test_errors(call, error, mentions):
         call(torch, torch.nn.functional)
     with pytest.raises(error, match=mentions):
         call(lg, F)
+
+
+@pytest.mark.parametrize("images", [2, 3, 5])
+@pytest.mark.parametrize("side", [14, 16, 20])
+def test_single_places_of_several_images(images: int, side: int) -> None:
+    """Images that are multiplied together, or one by one, are those that were given."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((images, 24, side, side)).astype(np.float32)
+    w = random.standard_normal((40, 24, 1, 1)).astype(np.float32)
+    y = F.conv2d(lg.tensor(x), lg.tensor(w)).numpy()
+    expected = np.einsum("ncij,oc->noij", x.astype(np.float64), w[:, :, 0, 0])
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
