@@ -127,8 +127,8 @@ def _is_all_of_memory(x: Tensor) -> bool:
 def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, Loan]:
     """The memory of `x`; no thread takes it back for as long as the loan lives."""
     loan = Loan()
-    cell, _ = share_of(x).origin()
     while True:
+        cell, _ = share_of(x).origin()  # another thread may have let go of the one before
         own = _to_lend(cell, reason) if cell.memory is None else None
         with LOANS:
             if cell.memory is None and own is not None:

@@ -17,6 +17,7 @@ from livegrad.autograd import grad
 from livegrad.graph.state import LOCAL, flush
 from livegrad.ops.bookkeeping.update import update
 from livegrad.optim.sgd import sgd_op
+from livegrad.runtime import shared
 from livegrad.runtime.speedup import original_functions
 
 
@@ -157,6 +158,26 @@ def test_one_tensor_read_by_many():
     y = (x * 2).exp().log()
     results = at_once(*[lambda: y.numpy().tobytes()] * 4)
     assert len(set(results)) == 1
+
+
+def test_what_a_tensor_shares_may_be_another_while_it_is_lent(monkeypatch):
+    """Another thread that is done with an array lets go of the cell, which had no views."""
+    x, calls = lg.tensor([1.0, 2.0]) * 3, []
+
+    def to_lend(cell, reason):
+        calls.append(cell)
+        assert len(calls) < 5
+        found = original(cell, reason)
+        if len(calls) == 1:
+            x._share = None
+        return found
+
+    original = shared._to_lend
+    monkeypatch.setattr(shared, "_to_lend", to_lend)
+    array = x.numpy()
+    array[0] = 7
+    assert x.tolist() == [7.0, 6.0]
+    assert array.tolist() == [7.0, 6.0]
 
 
 def test_modes_are_per_thread():
