@@ -126,17 +126,24 @@ def _collecting(inputs: tuple[Tensor, ...]) -> set[int]:
 def _serve(delivery: Delivery, arrived: list[Pair], wanted: set[int] | None) -> list[Tensor]:
     """Adds what arrived to `.grad` of leaves, or of those `wanted`; the leaves that it came for.
 
-    One that was frozen meanwhile collects nothing; its hooks run all the same, as in PyTorch.
+    One that was frozen meanwhile collects nothing; its hooks run all the same, as in PyTorch. Those
+    that have another shape by now come last, as they may be refused: others have theirs then.
     """
     served = []
     with _Grad(delivery.create_graph):
-        for key, (tensor, g) in delivery.totals(arrived, collected=True).items():
+        totals = delivery.totals(arrived, collected=True)
+        for key, (tensor, g) in sorted(totals.items(), key=_has_another_shape):
             if tensor is None or (wanted is not None and key not in wanted):
                 continue
             if tensor._node.grad_to is not None:
                 delivery.accumulate(tensor, g)
             served.append(tensor)
     return served
+
+
+def _has_another_shape(item: tuple[int, tuple[Tensor | None, Tensor]]) -> bool:
+    tensor, g = item[1]
+    return tensor is not None and tensor._node.meta.shape != g._node.meta.shape
 
 
 def grad(

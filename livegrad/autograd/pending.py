@@ -250,6 +250,7 @@ def _record(root: Node, way: Walk, tensors: list[Any], held: Held) -> None:
     LOCAL.state.walks[gradient] = held
     inputs = (gradient,)
     known = GRADIENT_OF.cache
+    reshaped: list[Any] = []  # come last: they may be refused, and others have theirs then
     for number, tensor in enumerate(tensors):
         if tensor is None or tensor._node.grad_to is None:
             continue  # it is gone, or collects no gradient any more
@@ -260,12 +261,14 @@ def _record(root: Node, way: Walk, tensors: list[Any], held: Held) -> None:
             spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), laid_out)
         g = append(spec, inputs, (), None)
         before = tensor._grad
-        if before is None:
-            if tensor._node.meta is not meta:
-                g = in_shape_of(tensor, g)
-            tensor._grad = g
-        else:
+        if before is not None:
             _add_to(tensor, before, g)
+        elif tensor._node.meta is not meta:
+            reshaped.append((tensor, g))
+        else:
+            tensor._grad = g
+    for tensor, g in reshaped:
+        tensor._grad = in_shape_of(tensor, g)
 
 
 def _add_to(tensor: Tensor, before: Tensor, g: Tensor) -> None:

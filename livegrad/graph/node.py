@@ -161,9 +161,11 @@ class Interior:
       for some of the nodes in `edges`. `livegrad.autograd.Function` is made of these.
     - `after` are hooks on the gradients that the node gives to its inputs; `metadata` are notes of
       the user's. See autograd/grad_fn.py.
+    - `stands_in` says that the node is a value that was written without history where that of its
+      one edge is gone: see `place_of`.
     """
 
-    __slots__ = ("after", "edges", "hooks", "metadata", "pull", "retained")
+    __slots__ = ("after", "edges", "hooks", "metadata", "pull", "retained", "stands_in")
 
     def __init__(
         self, edges: tuple[Node, ...] | None = None, pull: Callable[..., Any] | None = None
@@ -175,6 +177,14 @@ class Interior:
         self.retained: list[weakref.ref[Any]] = []
         self.after: dict[int, Callable[[Any, Any], Any]] = {}
         self.metadata: dict[tuple[int, ...], dict[str, Any]] | None = None
+        self.stands_in = False
+
+
+def to_place(place: Node) -> Interior:
+    """Of a value without history that stands where `place` does in the graph."""
+    to = Interior((place,), lambda g: [(place, g)])
+    to.stands_in = True
+    return to
 
 
 def to_nowhere() -> Interior:
@@ -211,9 +221,14 @@ def place_of(node: Node) -> Node:
 
     Gradients of what was computed before such a write and after it meet there.
     """
-    while node.spec.op.name == "altered" and node.inputs:
-        node = node.inputs[0]
-    return node
+    while True:
+        to: Any = node.grad_to
+        if type(to) is Interior and to.stands_in:
+            node = to.edges[0]
+        elif node.spec.op.name == "altered" and node.inputs:
+            node = node.inputs[0]
+        else:
+            return node
 
 
 def site_location(site: Site | None) -> tuple[str, int]:

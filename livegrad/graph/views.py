@@ -27,7 +27,16 @@ from livegrad.graph.handle import (
 from livegrad.graph.infer import not_a_tensor
 from livegrad.graph.layout import like_strides
 from livegrad.graph.meta import Meta, Shape
-from livegrad.graph.node import Interior, LeafRef, Node, Spec, is_in_vain, place_of, to_nowhere
+from livegrad.graph.node import (
+    Interior,
+    LeafRef,
+    Node,
+    Spec,
+    is_in_vain,
+    place_of,
+    to_nowhere,
+    to_place,
+)
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import append, record, unary
 from livegrad.graph.spent import propagate
@@ -509,7 +518,7 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
     # again where it was dropped.
     if place.cut is not None or (not overwrites and was_dropped(LOCAL.state, place)):
         value = laid_out(unary(REGISTRY["clone"], value), meta)
-        value._node.grad_to = Interior((place,), lambda g: [(place, g)])
+        value._node.grad_to = to_place(place)
         return value
     if overwrites:
         value = record(REGISTRY["overwritten"], (wrap(place), value), (of_whole,))

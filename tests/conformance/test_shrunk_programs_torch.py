@@ -46,6 +46,31 @@ PROGRAMS["views of the storage of a detached tensor are views of that"] = (
     "k = (j * 2).requires_grad",
     "check()",
 )
+PROGRAMS["a value that is gone keeps its place when it is written through another tensor"] = (
+    "a = T.tensor([1.5, 2.0], requires_grad=True); c = a.clone()",
+    "with T.no_grad(): c.type_as(c).mul_(-1.5)",
+    "d = c * 3; h = T.nn.Parameter(c); log.append(('c', c))",
+    "check()",
+    "h.detach().mul_(-1); e = c * c",
+    "g, = T.autograd.grad((d ** 2).sum() + e.sum(), c, create_graph=True)",
+    "(g ** 2).sum().backward()",
+    "check()",
+)
+for read in ("", "; log.append(('f', f.tolist()))"):
+    PROGRAMS[f"a gradient that does not fit keeps none from others{read}"] = (
+        "a = T.nn.Linear(3, 2); [p.data.fill_(0.5) for p in a.parameters()]; h = a.weight",
+        f"f = a(T.arange(12.0).reshape(2, 2, 3)){read}",
+        "h.data = T.ones(2, 2, 2); j = a.bias",
+        "f.sum().backward()",
+        "check()",
+    )
+PROGRAMS["the gradient of a mean is a new tensor, whose order shows"] = (
+    "f = T.arange(6.0).reshape(2, 3).mT",
+    "t = T.func.grad(lambda t: (t * t).mean() + t.sum())(f); x = f.detach().requires_grad_()",
+    "u, = T.autograd.grad((x.exp() * 2).mean() + x.sum(), x); v = u.reshape(-1)",
+    "w, = T.autograd.grad((x.exp() * 2).mean(0).sum() + x.mean(1, keepdim=True).sum(), x)",
+    "check()",
+)
 PROGRAMS["what data counts for itself is no write to its views"] = (
     "b = T.arange(6.0).reshape(2, 3); c = b.squeeze().data; e = c.view(c.shape); f = c[0]",
     "b.add_(1); T.mul(e, 2, out=b)",

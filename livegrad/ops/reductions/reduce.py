@@ -22,6 +22,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY, GradRule, Op
 from livegrad.graph.record import record
 from livegrad.graph.symbol import real
+from livegrad.graph.views import row_major
 from livegrad.ops.elementwise.arithmetic import cast, clone, div, mul, where
 from livegrad.ops.elementwise.comparison import (
     eq,
@@ -265,6 +266,13 @@ def _mean_expand(n: Any, x: Tensor) -> Tensor:
     return cast(div(sum(wide(x), dims, keepdim), real(count(x, dims))), n.meta.dtype)
 
 
+def _mean_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    shares = div(g, real(count(x, y._node.attrs[0]) or 1))
+    repeated = spread_over(spread(shares, y, x), x)
+    # PyTorch divides what is repeated: a new tensor, whose order shows beside one in another.
+    return repeated if x._node.meta.contiguous else row_major(repeated)
+
+
 # The mean is a sum and a division, recorded as one node.
 MEAN = Op(
     "mean",
@@ -272,9 +280,7 @@ MEAN = Op(
     infer=lambda metas, attrs, shape: reduced_meta(metas[0], *attrs[:2]),
     ref=lambda n, x: average(x, n.attrs[0], n.attrs[1]),
     expand=_mean_expand,
-    grads=(
-        lambda g, y, x: spread_over(spread(div(g, real(count(x, y._node.attrs[0]) or 1)), y, x), x),
-    ),
+    grads=(_mean_gradient,),
     saves="",
     batch=batched_rules.folding,
     grad_fn=parts.reduction("mean", "MeanBackward0", "MeanBackward1"),
