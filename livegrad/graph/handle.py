@@ -189,7 +189,6 @@ class Share:
         """Notes a write to the cell by this tensor, which has a count of its own if it is apart."""
         if self.apart is not None:
             self.apart[0] += 1
-            self.apart_seen = self.apart[0]
             self.cell.wrote_silently()
 
     def was_written_silently(self) -> bool:

@@ -71,6 +71,13 @@ PROGRAMS["the gradient of a mean is a new tensor, whose order shows"] = (
     "w, = T.autograd.grad((x.exp() * 2).mean(0).sum() + x.mean(1, keepdim=True).sum(), x)",
     "check()",
 )
+PROGRAMS["a view that was written is shown anew, also of what counts its writes for itself"] = (
+    "a = T.tensor([-1.75, 0.5], requires_grad=True); a.data = a.clone(); d = a.select(0, 0)",
+    "d.register_hook(lambda g: g * 2)",
+    "with T.no_grad(): d.square_()",
+    "g, = T.autograd.grad(d ** 2, d); (d * d).backward()",
+    "check()",
+)
 PROGRAMS["what data counts for itself is no write to its views"] = (
     "b = T.arange(6.0).reshape(2, 3); c = b.squeeze().data; e = c.view(c.shape); f = c[0]",
     "b.add_(1); T.mul(e, 2, out=b)",
