@@ -31,6 +31,10 @@ KEPT = [
     "k.sum().backward()",
     "m = h.view(T.int16)",
 ]
+KEPT_AND_SPENT = [
+    "a = T.tensor([[1.0, 3.0]], requires_grad=True); c = a * a; d = c[:]; c.sum().backward()",
+    "i, j = d.cummax(-1); j.data.fill_(7)",
+]
 TOGETHER = [
     "f = T.ones(2, 3, requires_grad=True); g = f.unsqueeze(1)",
     "i, j = T.autograd.grad((g * T.arange(6.0).view(2, 1, 3)).sum(), [g, f], create_graph=True)",
@@ -73,6 +77,8 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
         ([*RESHAPED, "T.atan2(d, a).sum().backward()", "check()"], "on its way"),
         ([*RESHAPED, f"a.grad = T.ones(1) if {OTHER} else None", "check()"], None),
         ([*KEPT, "check()"], "kept as they were"),
+        ([*KEPT_AND_SPENT, "i.sum().backward()"], "computes again what the first one dropped"),
+        ([*KEPT_AND_SPENT, f"assert not {OTHER}; i.sum().backward()"], None),
         ([*KEPT[:-1], f"m = T.ones(2) * ({OTHER})", "check()"], None),
         ([*OF_PRODUCT, "j, = T.autograd.grad(f.sum(), [d])"], "has no name"),
         ([*OF_PRODUCT, f"j, = T.autograd.grad(f.sum(), [a * 1 if {OTHER} else a])"], None),

@@ -101,6 +101,8 @@ class Campaign:
         kept = run(lines, self.without, keeping=True)
         if is_past(kept, found, lines):
             return replace(found, reason=KEPT)
+        if kept is not None and kept.reason is not None and kept.kind == found.kind:
+            return kept  # refused for another reason in the same line, where values are kept
         if found.reason is KEPT:  # which it is not, then: PyTorch with the values kept differs too
             assert kept is not None
             found = kept
