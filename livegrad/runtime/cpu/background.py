@@ -70,25 +70,79 @@ class Compilation:
 
 
 class Making:
-    """A process of low priority that puts something into the disk cache, and ends."""
+    """A process of low priority that puts something into the disk cache, and ends.
+
+    Programs that start together on a new machine have one made, and all wait for that: it holds a
+    lock on a file in the cache, as long as it lives.
+    """
 
     def __init__(self, source: str) -> None:
+        self._process: int | None = None
+        self._lock = _lock_file(source)
+        if self._lock is None or _is_locked_now(self._lock):
+            self._begin(source)
+
+    def _begin(self, source: str) -> None:
+        null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+        held = null if self._lock is None else (os.POSIX_SPAWN_DUP2, self._lock, 0)
         self._process = os.posix_spawn(
             sys.executable,
             [sys.executable, "-c", f"import os, signal; {_POLITELY}; {source}"],
             {**_environment(), "LIVEGRAD_MODE": ""},
             file_actions=[
-                (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
+                held,
+                *[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)],
             ],
         )
+        self._let_go()  # the process has it
 
     def is_over(self) -> bool:
         """Whether it has ended, however: what it was to make is there, or has to be made here."""
+        if self._process is None:  # another program's
+            if self._lock is not None and not _is_locked_now(self._lock):
+                return False
+            self._let_go()
+            return True
         try:
             ended, _ = os.waitpid(self._process, os.WNOHANG)
         except ChildProcessError:  # somebody else waited for it, or this is a fork
             return True
         return bool(ended)
+
+    def _let_go(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            self._let_go()
+
+
+def _lock_file(source: str) -> int | None:
+    """A file in the disk cache that stands for making this, from this package's sources."""
+    directory = jit.disk_cache().directory
+    if directory is None:
+        return None
+    name = _digest(f"{__file__} {source}".encode()).hex()
+    try:
+        os.makedirs(directory, exist_ok=True)
+        return os.open(os.path.join(directory, name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError:
+        return None
+
+
+def _is_locked_now(file: int) -> bool:
+    """Locks a file; False if another process has. True where there are no locks."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 # Ctrl-C is for the program; and behind the program, but not so far that a machine which is never
