@@ -204,6 +204,7 @@ def _follow_parent(cell: Cell) -> None:
     parent, path, seen = cell.parent
     if parent.parent is not None:
         _follow_parent(parent)
+    cell.memory = parent.memory  # where all of the storage is, while somebody else sees it
     if seen != parent.version:
         # It has grown through what has no history in common with those that have one: they keep it.
         with setting(grad=cell._node.grad_to is None and LOCAL.state.grad):
@@ -211,6 +212,8 @@ def _follow_parent(cell: Cell) -> None:
             cell._node = in_place_of(cell._node, value, cell, False)
         cell.parent = parent, path, parent.version
         cell.version += 1
+        if parent.was_written_silently(seen):
+            cell.wrote_silently()
 
 
 @hot

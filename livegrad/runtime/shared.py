@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,13 +198,10 @@ def _came_back(cell: Cell, memory: Memory) -> bool:
     return True
 
 
-def share(x: Tensor, memory: Memory) -> None:
+def share(x: Tensor, memory: Memory | None) -> None:
     """Makes `memory`, which holds the values already, that of `x` and whoever shares with it."""
-    cell = share_of(x).cell
-    while cell.parent is not None:
-        cell.memory = memory  # smaller storages that have grown: all look there from now on
-        cell = cell.parent[0]
-    cell.memory = memory
+    for cell in share_of(x).cell.and_larger():  # other smaller ones will find it: `sync`
+        cell.memory = memory
 
 
 def spread(x: Tensor) -> None:
@@ -286,7 +284,7 @@ def read_shared(x: Tensor) -> None:
     if not memory.is_shared() and _take_back(cell, memory):
         if not x._node.inputs and x._node.buffer is None:  # a view that nobody has read yet
             with setting(grad=False):
-                x._node = followed(wrap(own.cell._node), own.path)._node
+                x._node = followed(wrap(cell._node), root_of(x)[1])._node
         sync(x)
         return
     if own.seen != own.cell.version and _has_history(x, own):
@@ -401,21 +399,32 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     if isinstance(cell.memory, Lent):
         cell.memory.written = True
     np.copyto(window, values.conj() if shows_conjugates(own.path) else values, casting="no")
-    own.cell.version += 1
-    own.wrote()
+    _count_write(own)
     return x
+
+
+def _count_write(own: Share) -> None:
+    """Raises the versions of a cell and of those that it has grown to; nothing is recorded."""
+    cells = own.cell.and_larger()
+    for cell in cells:
+        cell.version += 1
+    for cell, larger in pairwise(cells):
+        assert cell.parent is not None
+        cell.parent = larger, cell.parent[1], larger.version
+    own.wrote()
 
 
 def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
     """Writes what gradients flow through as if there were no memory, then to memory."""
     _refresh(cell, cell.memory)  # somebody else may have written
     node_of(x)
-    memory, cell.memory = cell.memory, None
+    memory = cell.memory
     try:
+        share(x, None)
         rebind(x, value, expanded=True)  # whether it may be written was looked at before
         data = _stored(cell)
     finally:
-        cell.memory = memory
+        share(x, memory)
     memory.keep_for_readers()
     if isinstance(memory, Lent):
         memory.written = True
