@@ -252,12 +252,12 @@ def view(
     # A cell that we refer to is not given up, only to be made again.
     cell = None if shown is None else shown.cell  # noqa: F841
     out = record(op, (x,), attrs, args, shape)
-    _share_values(x, out, (op, attrs, args, shape))
+    share_values(x, out, (op, attrs, args, shape))
     return out
 
 
 @hot
-def _share_values(x: Any, out: Any, step: Step) -> None:
+def share_values(x: Any, out: Any, step: Step) -> None:
     """Makes `out`, which was recorded just now, a view of `x`."""
     op = step[0]
     shown = x._share
@@ -286,7 +286,7 @@ def view_as_known(spec: Spec, x: Any, args: tuple[Any, ...]) -> Tensor:
     """`view` by a known spec, of a tensor that `is_plainly_current`."""
     node = x._node
     out = append(spec, (node,), args, None if node.grad_to is None else spec.grad)
-    _share_values(x, out, (spec.op, spec.attrs, args, spec.meta.shape))
+    share_values(x, out, (spec.op, spec.attrs, args, spec.meta.shape))
     return out
 
 

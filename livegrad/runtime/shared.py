@@ -29,7 +29,6 @@ from livegrad.graph.handle import (
     Step,
     Writing,
     leaf_node,
-    new_share,
     node_of,
     path_of,
     share_of,
@@ -48,11 +47,9 @@ from livegrad.graph.views import (
     followed,
     has_its_place,
     in_place_of,
-    inherit,
-    is_of_inference,
     laid_out,
-    mark_view_of_inference,
     require_in_vain,
+    share_values,
     sync,
 )
 from livegrad.graph.writes import rebind
@@ -365,17 +362,11 @@ def view_shared(
     op: Op, x: Tensor, attrs: tuple[Any, ...], args: tuple[Any, ...], shape: Shape | None
 ) -> Tensor:
     """A view of memory: nothing is read before somebody uses it."""
-    shown = share_of(x)
     if x._node.grad_to is not None:
         out = record(op, (x,), attrs, args, shape)
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
-    path = shown.path + ((op, attrs, args, shape),)
-    out._share = new_share(shown.cell, path, shown.cell.version)
-    if shown.path:
-        inherit(op, x, out._share)
-    if is_of_inference(x._node):
-        mark_view_of_inference(op, out)
+    share_values(x, out, (op, attrs, args, shape))
     return out
 
 

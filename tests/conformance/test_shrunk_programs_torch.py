@@ -391,6 +391,33 @@ for grown, write in itertools.product(ROOMIER, WRITTEN):
         ],
     )
 
+KEPT_BY = ("n = 0", "n = b.numpy()", "g = T.from_numpy(b.numpy())")
+LEAVES = (
+    "k = T.nn.Parameter(b)",
+    "k = b.data; k.requires_grad = True",
+    "k = (b * 1).requires_grad_()",
+)
+for moved, kept, made in itertools.product(("t()", "expand(4, 3, 2)", "mul(2)"), KEPT_BY, LEAVES):
+    PROGRAMS[f"parts of the storage of a leaf: {moved}, {kept}, {made}"] = (
+        f"b = T.arange(6.0).reshape(3, 2).{moved}; {kept}; {made}",
+        "l = k.as_strided((1, 2), (1, 1), 0); m = k.t() if k.ndim < 3 else k[0]",
+        "with T.no_grad(): o = k.as_strided((2, 2), (1, 1)); p = k[0]",
+        "check()",
+        "(l * l).sum().backward(); (m * 2).sum().backward()",
+        "check()",
+        "(o * p[0].sum()).sum().backward()",
+        "check()",
+        "with T.no_grad(): k.add_(1)" if moved != "expand(4, 3, 2)" else "l.data.add_(1)",
+        "check()",
+    )
+for key in ("()", "0", "T.tensor([0])", "T.tensor([[0, -1]])", "...", "None", "True"):
+    PROGRAMS[f"an element of a part is written: {key}"] = (
+        "a = T.arange(6.0).reshape(2, 3); b = a[1]; c = b[1]",
+        f"a[0][1][{key}] = 7; b[2][{key}] = 8",
+        f"c[{key}] = 9",
+        "check()",
+    )
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_in_torch(name: str) -> None:
