@@ -88,6 +88,13 @@ class Cell:
         """How often it was written, by PyTorch's count."""
         return self.version - self.uncounted
 
+    def and_larger(self) -> list[Cell]:
+        """This cell, and those of the storage as it has grown: a write to one is one to all."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent[0])
+        return found
+
     def wrote_silently(self) -> None:
         """Notes that the write that raised the version last is none to PyTorch's `_version`."""
         self.uncounted += 1
@@ -189,7 +196,8 @@ class Share:
         """Notes a write to the cell by this tensor, which has a count of its own if it is apart."""
         if self.apart is not None:
             self.apart[0] += 1
-            self.cell.wrote_silently()
+            for cell in self.cell.and_larger():
+                cell.wrote_silently()
 
     def was_written_silently(self) -> bool:
         """Whether no write since it was brought up to date is one that this tensor counts."""

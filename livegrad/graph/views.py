@@ -213,6 +213,7 @@ def _follow_parent(cell: Cell) -> None:
     parent, path, seen = cell.parent
     if parent.parent is not None:
         _follow_parent(parent)
+    cell.memory = parent.memory  # where all of the storage is, while somebody else sees it
     if seen != parent.version:
         # It has grown through what has no history in common with those that have one: they keep it.
         with setting(grad=cell._node.grad_to is None and LOCAL.state.grad):
@@ -220,6 +221,8 @@ def _follow_parent(cell: Cell) -> None:
             cell._node = in_place_of(cell._node, value, cell, False)
         cell.parent = parent, path, parent.version
         cell.version += 1
+        if parent.was_written_silently(seen):
+            cell.wrote_silently()
 
 
 @hot
@@ -258,12 +261,12 @@ def view(
     # A cell that we refer to is not given up, only to be made again.
     cell = None if shown is None else shown.cell  # noqa: F841
     out = record(op, (x,), attrs, args, shape)
-    _share_values(x, out, (op, attrs, args, shape))
+    share_values(x, out, (op, attrs, args, shape))
     return out
 
 
 @hot
-def _share_values(x: Any, out: Any, step: Step) -> None:
+def share_values(x: Any, out: Any, step: Step) -> None:
     """Makes `out`, which was recorded just now, a view of `x`."""
     op = step[0]
     shown = x._share
@@ -292,7 +295,7 @@ def view_as_known(spec: Spec, x: Any, args: tuple[Any, ...]) -> Tensor:
     """`view` by a known spec, of a tensor that `is_plainly_current`."""
     node = x._node
     out = append(spec, (node,), args, None if node.grad_to is None else spec.grad)
-    _share_values(x, out, (spec.op, spec.attrs, args, spec.meta.shape))
+    share_values(x, out, (spec.op, spec.attrs, args, spec.meta.shape))
     return out
 
 

@@ -134,7 +134,7 @@ def _part(x: Any, share: Share, storage: Any) -> Array | None:
             return None
     part: Array = _array(node.meta.shape, storage, buffer.memory[1])
     for key in keys:
-        part = part[key]
+        part = part[(*key, ...)]  # an array, also if it has one element
     return part
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from livegrad.graph.handle import (
     Step,
     Writing,
     leaf_node,
-    new_share,
     node_of,
     path_of,
     share_of,
@@ -47,11 +47,9 @@ from livegrad.graph.views import (
     followed,
     has_its_place,
     in_place_of,
-    inherit,
-    is_of_inference,
     laid_out,
-    mark_view_of_inference,
     require_in_vain,
+    share_values,
     sync,
 )
 from livegrad.graph.writes import rebind
@@ -197,13 +195,10 @@ def _came_back(cell: Cell, memory: Memory) -> bool:
     return True
 
 
-def share(x: Tensor, memory: Memory) -> None:
+def share(x: Tensor, memory: Memory | None) -> None:
     """Makes `memory`, which holds the values already, that of `x` and whoever shares with it."""
-    cell = share_of(x).cell
-    while cell.parent is not None:
-        cell.memory = memory  # smaller storages that have grown: all look there from now on
-        cell = cell.parent[0]
-    cell.memory = memory
+    for cell in share_of(x).cell.and_larger():  # other smaller ones will find it: `sync`
+        cell.memory = memory
 
 
 def spread(x: Tensor) -> None:
@@ -286,7 +281,7 @@ def read_shared(x: Tensor) -> None:
     if not memory.is_shared() and _take_back(cell, memory):
         if not x._node.inputs and x._node.buffer is None:  # a view that nobody has read yet
             with setting(grad=False):
-                x._node = followed(wrap(own.cell._node), own.path)._node
+                x._node = followed(wrap(cell._node), root_of(x)[1])._node
         sync(x)
         return
     if own.seen != own.cell.version and _has_history(x, own):
@@ -367,17 +362,11 @@ def view_shared(
     op: Op, x: Tensor, attrs: tuple[Any, ...], args: tuple[Any, ...], shape: Shape | None
 ) -> Tensor:
     """A view of memory: nothing is read before somebody uses it."""
-    shown = share_of(x)
     if x._node.grad_to is not None:
         out = record(op, (x,), attrs, args, shape)
     else:
         out = wrap(leaf_node(infer_meta(op, x._node.meta, attrs, shape), None))
-    path = shown.path + ((op, attrs, args, shape),)
-    out._share = new_share(shown.cell, path, shown.cell.version)
-    if shown.path:
-        inherit(op, x, out._share)
-    if is_of_inference(x._node):
-        mark_view_of_inference(op, out)
+    share_values(x, out, (op, attrs, args, shape))
     return out
 
 
@@ -401,21 +390,32 @@ def write_shared(x: Tensor, value: Tensor) -> Tensor:
     if isinstance(cell.memory, Lent):
         cell.memory.written = True
     np.copyto(window, values.conj() if shows_conjugates(own.path) else values, casting="no")
-    own.cell.version += 1
-    own.wrote()
+    _count_write(own)
     return x
+
+
+def _count_write(own: Share) -> None:
+    """Raises the versions of a cell and of those that it has grown to; nothing is recorded."""
+    cells = own.cell.and_larger()
+    for cell in cells:
+        cell.version += 1
+    for cell, larger in pairwise(cells):
+        assert cell.parent is not None
+        cell.parent = larger, cell.parent[1], larger.version
+    own.wrote()
 
 
 def _write_with_history(x: Tensor, value: Tensor, cell: Cell) -> Tensor:
     """Writes what gradients flow through as if there were no memory, then to memory."""
     _refresh(cell, cell.memory)  # somebody else may have written
     node_of(x)
-    memory, cell.memory = cell.memory, None
+    memory = cell.memory
     try:
+        share(x, None)
         rebind(x, value, expanded=True)  # whether it may be written was looked at before
         data = _stored(cell)
     finally:
-        cell.memory = memory
+        share(x, memory)
     memory.keep_for_readers()
     if isinstance(memory, Lent):
         memory.written = True

@@ -399,6 +399,58 @@ def test_out_that_gets_another_shape(call: str, room: str) -> None:
     assert found is None, found
 
 
+ROOMIER = {
+    "a": "T.floor(T.ones(2, 3), out=a)",
+    "b": "b.resize_(5); b.copy_(T.arange(5.0))",
+    "c": "c.resize_(2, 3); c.fill_(2.0)",
+    "d": "d.resize_(4); d.zero_()",
+}
+WRITTEN = (
+    "a.add_(1) | b.mul_(2) | c.add_(1) | d.add_(1) | b.data.zero_() | a.data[0] = 5"
+    " | c.as_strided((2, 2), (1, 1)).mul_(2) | n = a.numpy(); b.zero_(); c.fill_(4)"
+    " | n = c.numpy(); n += 1; del n; d.add_(1) | n = b.numpy(); n[0] = 3; d.mul_(2)"
+    " | n = c.numpy(); n[0] = 4; d.data[1] = 7; del n; b.data[0] = 3"
+).split(" | ")
+for grown, write in itertools.product(ROOMIER, WRITTEN):
+    PROGRAMS[f"more room for {grown}, which others share: {write}"] = (
+        "a = T.tensor([0.75, 1.75, 1.75, 2.0]); b = a[1:]; c = a.data; d = b.detach()",
+        ROOMIER[grown],
+        "check()",
+        *[
+            line
+            for other in ("b.mul_(2)", "n = a.numpy(); n *= 3; c.add_(1)", "d.data.add_(1)")
+            for line in (write, "check()", other, "check()")
+        ],
+    )
+
+KEPT_BY = ("n = 0", "n = b.numpy()", "g = T.from_numpy(b.numpy())")
+LEAVES = (
+    "k = T.nn.Parameter(b)",
+    "k = b.data; k.requires_grad = True",
+    "k = (b * 1).requires_grad_()",
+)
+for moved, kept, made in itertools.product(("t()", "expand(4, 3, 2)", "mul(2)"), KEPT_BY, LEAVES):
+    PROGRAMS[f"parts of the storage of a leaf: {moved}, {kept}, {made}"] = (
+        f"b = T.arange(6.0).reshape(3, 2).{moved}; {kept}; {made}",
+        "l = k.as_strided((1, 2), (1, 1), 0); m = k.t() if k.ndim < 3 else k[0]",
+        "with T.no_grad(): o = k.as_strided((2, 2), (1, 1)); p = k[0]",
+        "check()",
+        "(l * l).sum().backward(); (m * 2).sum().backward()",
+        "check()",
+        "(o * p[0].sum()).sum().backward()",
+        "check()",
+        "with T.no_grad(): k.add_(1)" if moved != "expand(4, 3, 2)" else "l.data.add_(1)",
+        "check()",
+    )
+for key in ("()", "0", "T.tensor([0])", "T.tensor([[0, -1]])", "...", "None", "True"):
+    PROGRAMS[f"an element of a part is written: {key}"] = (
+        "a = T.arange(6.0).reshape(2, 3); b = a[1]; c = b[1]",
+        f"a[0][1][{key}] = 7; b[2][{key}] = 8",
+        f"c[{key}] = 9",
+        "check()",
+    )
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_in_torch(name: str) -> None:
     with quietly():

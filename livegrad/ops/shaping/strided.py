@@ -37,10 +37,11 @@ from livegrad.graph.handle import (
 from livegrad.graph.index import FIRST, Index, added, stepped
 from livegrad.graph.layout import is_dense, order_of, span
 from livegrad.graph.meta import Meta, Shape, meta_of
-from livegrad.graph.node import Interior, Node
+from livegrad.graph.node import Interior, Node, is_in_vain
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.views import view as record_view
+from livegrad.graph.state import LOCAL
+from livegrad.graph.views import require_in_vain, view as record_view
 from livegrad.graph.writes import check_expanded, check_writable, rebind
 from livegrad.ops.bookkeeping.in_place import placed_like
 from livegrad.ops.elementwise.arithmetic import add, cast, div, fitted, mul
@@ -148,9 +149,17 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             share.mark_made(shown.made)
         if shown.is_detached():
             share.root = _root_for(input)
-    if node_of(out).grad_to is None and node_of(input).grad_to is not None:
+            if not LOCAL.state.grad:
+                require_in_vain(node_of(out), share)
+    if LOCAL.state.grad and not _goes_on(out) and _goes_on(input):
         _give_history(out, input, memory)
     return out
+
+
+def _goes_on(x: Tensor) -> bool:
+    """Whether a gradient of `x` has somewhere to go."""
+    to = node_of(x).grad_to
+    return to is not None and not is_in_vain(to)
 
 
 def _give_history(out: Tensor, x: Tensor, memory: Tensor) -> None:
