@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,17 @@ def test_data_ptr_is_where_the_values_are() -> None:
     values = (ctypes.c_float * 2).from_address(x.data_ptr())
     assert list(values) == [3.0, 6.0]
     assert lg.zeros(0).data_ptr() == 0
+
+
+@pytest.mark.parametrize("made", [lambda: lg.ones(5, 5), lambda: lg.tensor([[1.0, 2.0]]) * 2])
+def test_addresses_stay_while_operations_run_when_they_are_recorded(made: Any) -> None:
+    for _ in range(60):  # after some of them what is little is run at once
+        x = made()
+        y, z = x.view(-1), x.detach()
+        addresses = [t.untyped_storage().data_ptr() for t in (x, y, z, x)]
+        addresses += [t.data_ptr() for t in (x, y, z, x, x[0])]
+        assert len(set(addresses)) == 1
+        assert x.clone().data_ptr() != x.data_ptr() == x.data_ptr()
 
 
 def test_is_nonzero() -> None:

@@ -439,14 +439,23 @@ def address_of(x: Tensor) -> int:
 
 
 def own_address(node: Node) -> int:
-    """The address of a value, in memory that it shares with no other value."""
+    """The address of a value, in memory whose address no other value was told.
+
+    Other nodes may have its buffer: views of it that were run when they were recorded, or copies
+    that nobody has asked for theirs. It is told the same address again all the same.
+    """
     if node.buffer is None:
         flush("data_ptr", node)
-    if _refs(node.buffer) > _OWN:
+    if _refs(node.buffer) > _OWN and _TOLD.get(node.buffer) != id(node):
         buffer = allocate(node.buffer.nbytes)
         buffer.view(np.uint8, (buffer.nbytes,))[...] = node.buffer.view(np.uint8, (buffer.nbytes,))
         node.buffer = buffer
+    _TOLD[node.buffer] = id(node)
     return int(node.buffer.ptr)
+
+
+# Buffers whose address is known to the program, and by `id` the node that it was told for.
+_TOLD: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
 def _count_own() -> int:

@@ -89,6 +89,20 @@ def test_padding(side: str) -> None:
         np.testing.assert_array_equal(a.numpy(), part)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_what_was_padded_is_copied(first: bool) -> None:
+    """Writing to one of the sequences leaves the padded ones as they are."""
+    found = []
+    for library, functions in ((lg, rnn), (torch, T.rnn)):
+        padded = library.arange(24.0).reshape((3, 4, 2) if first else (4, 3, 2))
+        # PyTorch transposes what it is given.
+        back = functions.unpad_sequence(padded[:], library.tensor([2, 4, 1]), first)
+        for x in back:
+            x.zero_()
+        found.append((padded.tolist(), [x.stride() for x in back]))
+    assert found[0] == found[1]
+
+
 KINDS = [
     ("RNN", {}),
     ("RNN", {"nonlinearity": "relu", "bias": False}),

@@ -130,3 +130,16 @@ def test_a_gradient_is_retained_in_the_shape_taken_in_place(
             seen += [None if y.grad is None else y.grad.tolist() for y in (x, leaf)]
         found.append(seen)
     assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("name", ["unsafe_chunk", "unsafe_split"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_unsafe_parts_share_memory(name: str, dim: int) -> None:
+    def run(T: Any) -> Any:
+        x = T.arange(24.0).reshape(4, 6)
+        parts = getattr(x, name)(2, dim)
+        for i, part in enumerate(parts):
+            part.mul_(i + 2)
+        return x.tolist(), [(p.stride(), p.storage_offset()) for p in parts], T.diag(x, 5).stride()
+
+    assert run(lg) == run(torch)

@@ -11,6 +11,7 @@ import numpy as np
 from livegrad.creation import as_tensor, full
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.shaping.joining import cat
+from livegrad.settings import contiguous_format
 from livegrad.tensor import Tensor
 
 
@@ -245,11 +246,14 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """The tensors (length, …) that were padded."""
+    """The tensors (length, …) that were padded: copies, so that writing to one changes it alone."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     sizes = _as_numbers(lengths)
-    return [padded_sequences[i][:size] for i, size in enumerate(sizes)]
+    return [
+        padded_sequences[i][:size].clone(memory_format=contiguous_format)
+        for i, size in enumerate(sizes)
+    ]
 
 
 def pack_sequence(sequences: list[Any], enforce_sorted: bool = True) -> PackedSequence:

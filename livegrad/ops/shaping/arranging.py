@@ -26,6 +26,7 @@ from livegrad.ops.shaping.joining import cat, check_tensors, padded, stack
 from livegrad.ops.shaping.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact, numpy_names
+from livegrad.settings import contiguous_format
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -69,7 +70,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
-    return clone(diagonal_of(input, diagonal))
+    return clone(diagonal_of(input, diagonal), memory_format=contiguous_format)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:

@@ -359,18 +359,26 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Like `chunk`, but copies."""
-    return tuple([clone(part) for part in chunk(input, chunks, dim)])
+    """Like `chunk`, but parts with a history may be written to: see `_apart`."""
+    return _apart(chunk(input, chunks, dim))
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Like `split` into runs of one size, but copies."""
-    return tuple([clone(part) for part in split(input, split_size, dim)])
+    """Like `split` into runs of one size, but parts with a history may be written to."""
+    return _apart(split(input, split_size, dim))
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Like `split_with_sizes`, but copies."""
-    return tuple([clone(part) for part in split_with_sizes(input, split_sizes, dim)])
+    """Like `split_with_sizes`, but parts with a history may be written to."""
+    return _apart(split_with_sizes(input, split_sizes, dim))
+
+
+def _apart(parts: Any) -> tuple[Tensor, ...]:
+    """Parts that share memory with the whole; copies where a write would have to be differentiated.
+
+    PyTorch's share it then, too, and gradients do not know of the writes.
+    """
+    return tuple([clone(x) if x.requires_grad else x for x in parts])
 
 
 # -------------------------------------------------------------------------------------- flip
