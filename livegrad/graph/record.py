@@ -33,7 +33,7 @@ from livegrad.graph.numbers import (
     wrapped,
 )
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.site import INSIDE, OUTSIDE, site_at, user_site
+from livegrad.graph.site import site_above
 from livegrad.graph.state import AT_ONCE, LOCAL, Runtime, flush_many
 from livegrad.native.calls import half_at, remainder, untrack
 from livegrad.native.hot import hot
@@ -71,21 +71,7 @@ def append(
     node.index = state.base + place
     if state.site is None:
         # Above us are at least a recording function and a public one: start past both.
-        frame = _getframe(3)
-        code = frame.f_code
-        if code.co_filename in OUTSIDE:
-            node.site = site_at(code, frame.f_lasti)
-        else:
-            # Most often one wrapper lies between, such as those of ops/support/wrapping.py.
-            back = frame.f_back
-            if (
-                back is not None
-                and back.f_code.co_filename in OUTSIDE
-                and code.co_filename in INSIDE
-            ):
-                node.site = site_at(back.f_code, back.f_lasti)
-            else:
-                node.site = user_site(frame)
+        node.site = site_above(_getframe(3))
     else:
         node.site = state.site
     untrack(args)

@@ -174,11 +174,11 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 note_new(state.nodes)
             if _pieces_made() == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
-            kept = sight.kept
+            kept, spends_all = sight.kept, sight.spends_all()
             del sight
             _show(state.nodes, count, listed)
             look_at_listed(_with_questions(state.nodes), kept, pieces.are_finite)
-            _finish(state, count, kept)
+            _finish(state, count, kept, spends_all)
             return listed
     except pieces.Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
@@ -322,16 +322,19 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     return True
 
 
-def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
+def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]], spends_all: bool) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
     state.walks.clear()  # they refer to the graph
     in_graphs = hand_out(kept)
+    recorded: list[Node] = []
     if update is not None:
+        if spends_all:
+            recorded = state.nodes
         # What was computed must not look alive when updates overwrite values.
         state.nodes, state.handles = state.nodes[count:], state.handles[count:]
         state.base += count
-    let_go(in_graphs, update)
+    let_go(in_graphs, update, recorded)
 
 
 @hot
