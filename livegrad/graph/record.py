@@ -35,9 +35,9 @@ from livegrad.graph.numbers import (
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.site import site_above
 from livegrad.graph.state import AT_ONCE, LOCAL, Runtime, flush_many
-from livegrad.native.calls import half_at, remainder, untrack
+from livegrad.native.calls import half_at, remainder, untrack, word_at
 from livegrad.native.hot import hot
-from livegrad.native.layout import REFERENCES
+from livegrad.native.layout import ITEMS, REFERENCES
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -126,13 +126,16 @@ def let_go_of_dead(handles: list[Any]) -> None:
     The fewer objects wait, the less Python's garbage collector looks at.
     """
     place = len(handles)
-    left = place if place < _LOOKED_AT else _LOOKED_AT
-    for _ in range(left):
+    end = place - _LOOKED_AT if place > _LOOKED_AT else 0
+    items = word_at(id(handles) + ITEMS)
+    while place > end:
         place -= 1
-        handle = handles[place]
-        # One reference is the list's, one ours.
-        if half_at(id(handle) + REFERENCES) == 2 and isinstance(handle, Handle):
-            handles[place] = NOBODY
+        # One reference, the list's; to look at it, ours is not needed.
+        if half_at(word_at(items + 8 * place) + REFERENCES) == 1:
+            handle = handles[place]
+            if isinstance(handle, Handle):
+                handles[place] = NOBODY
+            handle = None
 
 
 def forget_from(place: int) -> None:

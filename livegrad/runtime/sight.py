@@ -19,6 +19,7 @@ from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
+from livegrad.native.calls import fetch_item
 from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
@@ -147,7 +148,8 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             if not count:
                 return None
             try:
-                sight, seen = _look(state, roots, count)
+                asking = _with_questions(state.nodes)
+                sight, seen = _look(state, roots, count, asking)
             except pieces.Mixed:
                 return None
             if seen.cost and Policy.seeks:
@@ -177,7 +179,8 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             kept, spends_all = sight.kept, sight.spends_all()
             del sight
             _show(state.nodes, count, listed)
-            look_at_listed(_with_questions(state.nodes), kept, pieces.are_finite)
+            look_at_listed(asking, kept, pieces.are_finite)
+            del asking
             _finish(state, count, kept, spends_all)
             return listed
     except pieces.Unfit as unfit:
@@ -354,14 +357,28 @@ def _before_updates(nodes: list[Node]) -> int:
     return end
 
 
+# Nodes are fetched some places before.
+_AHEAD = 8
+
+
 @hot
 def _with_questions(nodes: list[Node]) -> list[Node]:
     """Updates, and questions by themselves: no list has them, and they read what others made."""
-    return [node for node in nodes if node.spec.op.kind == "update"]
+    found = []
+    count = len(nodes)
+    for place in range(count):
+        if place + _AHEAD < count:
+            fetch_item(nodes, place + _AHEAD)
+        node = nodes[place]
+        if node.spec.op.kind == "update":
+            found.append(node)
+    return found
 
 
-def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
-    read = [x for node in _with_questions(state.nodes) for x in node.inputs]
+def _look(
+    state: State, roots: tuple[Node, ...], count: int, asking: list[Node]
+) -> tuple[Sight, Seen]:
+    read = [x for node in asking for x in node.inputs]
     sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
