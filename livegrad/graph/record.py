@@ -33,11 +33,11 @@ from livegrad.graph.numbers import (
     wrapped,
 )
 from livegrad.graph.op import REGISTRY, Op
-from livegrad.graph.site import INSIDE, OUTSIDE, site_at, user_site
+from livegrad.graph.site import site_above
 from livegrad.graph.state import AT_ONCE, LOCAL, Runtime, flush_many
-from livegrad.native.calls import half_at, remainder, untrack
+from livegrad.native.calls import half_at, remainder, untrack, word_at
 from livegrad.native.hot import hot
-from livegrad.native.layout import REFERENCES
+from livegrad.native.layout import ITEMS, REFERENCES
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -71,21 +71,7 @@ def append(
     node.index = state.base + place
     if state.site is None:
         # Above us are at least a recording function and a public one: start past both.
-        frame = _getframe(3)
-        code = frame.f_code
-        if code.co_filename in OUTSIDE:
-            node.site = site_at(code, frame.f_lasti)
-        else:
-            # Most often one wrapper lies between, such as those of ops/support/wrapping.py.
-            back = frame.f_back
-            if (
-                back is not None
-                and back.f_code.co_filename in OUTSIDE
-                and code.co_filename in INSIDE
-            ):
-                node.site = site_at(back.f_code, back.f_lasti)
-            else:
-                node.site = user_site(frame)
+        node.site = site_above(_getframe(3))
     else:
         node.site = state.site
     untrack(args)
@@ -140,13 +126,16 @@ def let_go_of_dead(handles: list[Any]) -> None:
     The fewer objects wait, the less Python's garbage collector looks at.
     """
     place = len(handles)
-    left = place if place < _LOOKED_AT else _LOOKED_AT
-    for _ in range(left):
+    end = place - _LOOKED_AT if place > _LOOKED_AT else 0
+    items = word_at(id(handles) + ITEMS)
+    while place > end:
         place -= 1
-        handle = handles[place]
-        # One reference is the list's, one ours.
-        if half_at(id(handle) + REFERENCES) == 2 and isinstance(handle, Handle):
-            handles[place] = NOBODY
+        # One reference, the list's; to look at it, ours is not needed.
+        if half_at(word_at(items + 8 * place) + REFERENCES) == 1:
+            handle = handles[place]
+            if isinstance(handle, Handle):
+                handles[place] = NOBODY
+            handle = None
 
 
 def forget_from(place: int) -> None:

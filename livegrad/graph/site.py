@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from livegrad.graph.node import Site
@@ -22,19 +22,44 @@ _getframe = sys._getframe
 # Sites that were met lately, each at a place that its code and instruction tell. A program comes to
 # the same lines again and again, and its nodes share these.
 _MET: Any = [(None, -1)] * 1024
+# Code of livegrad's own that was met lately, in the same way.
+_INNER: Any = [None] * 256
 
 
 @hot
-def site_at(code: CodeType, instruction: int) -> Site:
-    """A place in a program."""
-    place = remainder(quotient(id(code), 16) + instruction, 1024)
-    site: Site = _MET[place]
-    if site[0] is code and site[1] == instruction:
-        return site
-    site = (code, instruction)
-    untrack(site)
-    _MET[place] = site
-    return site
+def site_above(start: FrameType) -> Site:
+    """The first place outside livegrad, from a frame on.
+
+    What was met before is known by its code, without a look at the name of its file.
+    """
+    frame: FrameType | None = start
+    while frame is not None:
+        code = frame.f_code
+        number = quotient(id(code), 16)
+        if _INNER[remainder(number, 256)] is not code:
+            instruction = frame.f_lasti + 0  # a number in a register
+            site: Site = _MET[remainder(number + instruction, 1024)]
+            if site[0] is code and site[1] == instruction:
+                return site
+            if _is_outside(code.co_filename):
+                site = (code, instruction)
+                untrack(site)
+                _MET[remainder(number + instruction, 1024)] = site
+                return site
+            _INNER[remainder(number, 256)] = code
+        frame = frame.f_back
+    return start.f_code, start.f_lasti
+
+
+@hot
+def _is_outside(name: str) -> bool:
+    if name in INSIDE:
+        return False
+    if name in OUTSIDE or not is_inside(name):
+        OUTSIDE.add(name)
+        return True
+    INSIDE.add(name)
+    return False
 
 
 @hot
@@ -43,17 +68,7 @@ def user_site(start: FrameType | None = None) -> Site:
     override = LOCAL.state.site
     if override is not None:
         return override
-    frame: FrameType | None = _getframe(1) if start is None else start
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if name not in INSIDE:
-            if name in OUTSIDE or not is_inside(name):
-                OUTSIDE.add(name)
-                return site_at(frame.f_code, frame.f_lasti)
-            INSIDE.add(name)
-        frame = frame.f_back
-    bottom = _getframe(1)
-    return site_at(bottom.f_code, bottom.f_lasti)
+    return site_above(_getframe(1) if start is None else start)
 
 
 def is_inside(name: str) -> bool:

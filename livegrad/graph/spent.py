@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from livegrad.graph.handle import LEAF
 from livegrad.graph.node import Interior, Node, Site, Spec, place_of
@@ -99,17 +100,24 @@ def mark(nodes: list[Node], site: Site | None, computed: bool = True) -> None:
 
 
 @hot
-def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
+def cut(
+    update_site: Site | None, waiting: Collection[Node] = (), recorded: Sequence[Node] = ()
+) -> None:
     """Takes all spent graphs of this thread apart: the update at `update_site` overwrites values.
 
     Nodes `waiting` to be computed keep their inputs, and stay on the list for the next cut. While
-    other threads record, nothing is overwritten or cut: they may need any of it.
+    other threads record, nothing is overwritten or cut: they may need any of it. `recorded` are the
+    nodes that the flush has computed, if the only graph that waits is of those: see `waits_alone`.
     """
     if LOCAL.state.shared:
         return
     spent = _local.spent
     spent.computed = False
     if not waiting:
+        if recorded:
+            site = spent.waiting[0][0]
+            spent.waiting = []
+            _give_up(recorded, (site, update_site))
         for site, nodes in spent.waiting:
             _cut_nodes(_survivors(nodes, (site, update_site)), (site, update_site))
         spent.waiting = []
@@ -132,6 +140,13 @@ def cut(update_site: Site | None, waiting: Collection[Node] = ()) -> None:
             spent.graphs.append((site, kept))
             spent.count += len(kept)
     spent.sweep_at = _FIRST_SWEEP
+
+
+@hot
+def waits_alone(nodes: list[Node]) -> bool:
+    """Whether the graph with these nodes is the only one that waits for the next flush."""
+    waiting = _local.spent.waiting
+    return len(waiting) == 1 and waiting[0][1] is nodes
 
 
 @hot
@@ -188,6 +203,36 @@ def _cut_by_inputs(node: Node) -> tuple[Site | None, Site | None] | None:
     if reason is not None:
         _cut_node(node, reason)
     return reason
+
+
+@hot
+def _give_up(recorded: Any, reason: tuple[Site | None, Site | None]) -> None:
+    """Lets go of the nodes of a flush, and cuts those of the one graph that was spent meanwhile.
+
+    From the last to the first: consumers come before what they consume, and nodes lie in memory
+    about as they were recorded, which is how they are asked for, and how memory is used again.
+    """
+    left = []
+    place = len(recorded)
+    while place:
+        place -= 1
+        if place > 2 * _AHEAD:
+            fetch_item(recorded, place - 2 * _AHEAD)
+            ahead = recorded[place - _AHEAD]
+            fetch_slot(ahead, _INPUTS)
+            fetch_slot(ahead, _INDEX)
+            ahead = GONE
+        node = recorded[place]
+        recorded[place] = GONE
+        # One reference is ours.
+        if COUNTS_ARE_KNOWN and half_at(id(node) + REFERENCES) == 1:
+            continue
+        if node.spent and node.grad_to is not None:
+            if _reads_values(node):
+                _cut_node(node, reason)
+            else:
+                left.append(node)
+    _cut_nodes(left, reason)
 
 
 @hot

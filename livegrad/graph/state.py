@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from livegrad.dtypes import DType
 from livegrad.environment import words
 from livegrad.graph.node import Node, Site
+from livegrad.native.calls import untrack
 from livegrad.native.hot import hot, hot_slots
 
 # A loop that never reads a value is flushed when this many nodes, or this many bytes of data held
@@ -243,6 +244,9 @@ def start_over(state: State) -> None:
         state.move_on()
     state.nodes = []
     state.handles = []
+    # What waits is alive: Python's garbage collector need not go through all of it again and again.
+    untrack(state.nodes)
+    untrack(state.handles)
     state.bytes = 0
     state.most = MOST_PENDING_NODES
     if state.walks:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.graph.family import NO_GRAD, check_not_stale, family_node, node_of_whole
 from livegrad.graph.handle import (
@@ -41,6 +42,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import append, record, unary
 from livegrad.graph.spent import propagate
 from livegrad.graph.state import LOCAL, setting, was_dropped
+from livegrad.graph.symbol import Session
 from livegrad.native.calls import untrack
 from livegrad.native.hot import hot
 
@@ -320,6 +322,76 @@ def remember_view(op: Op, name: Any, x: Any, out: Tensor) -> Tensor:
     if meta.device is CPU and out._node.op is op:
         op.remember_as((meta, name), out._node.spec, (meta,))
     return out
+
+
+# The views that a function gives of a tensor together, by what that is and what is asked for: of
+# each its spec, numbers, path, and how it was made.
+_TOGETHER: dict[Any, list[tuple[Spec, tuple[Any, ...], tuple[Step, ...], str]]] = {}
+_MOST_TOGETHER = 1024
+_MOST_PARTS = 64
+dtypes.on_default_change(_TOGETHER.clear)  # with the specs that ops remember
+
+
+@hot
+def views_found(name: str, number: Any, dim: Any, x: Any) -> tuple[Tensor, ...] | None:
+    """The views that are remembered (see `remember_views`); None if they are new, or `x` is no
+    plain tensor, or gradients are not recorded: then they are for others to make."""
+    if type(number) is not int or type(dim) is not int or not isinstance(x, Handle):
+        return None
+    node, shown, state = x._node, x._share, LOCAL.state
+    if shown is None:
+        if node.meta.strides is not None:
+            return None
+    elif shown.path or shown.apart is not None or not is_current(shown):
+        return None
+    known = _TOGETHER.get((node.meta, name, number, dim))
+    if known is None or not state.grad or state.inference or node.spent:
+        return None
+    return _view_together(x, known)
+
+
+@hot
+def _view_together(x: Any, known: list[Any]) -> tuple[Tensor, ...]:
+    state, node = LOCAL.state, x._node
+    cell = share_of(x).cell
+    whole = None if node.grad_to is None else cell.base()
+    grad = None if node.grad_to is None else known[0][0].grad
+    inputs = (node,)
+    parts = []
+    site = state.site
+    try:
+        for spec, args, path, made in known:
+            out = append(spec, inputs, args, grad)
+            state.site = out._node.site  # one line makes all of them
+            share = new_share(cell, path, cell.version)
+            share.whole = whole
+            share.mark_made(made)
+            out._share = share
+            parts.append(out)
+    finally:
+        state.site = site
+    return tuple(parts)
+
+
+def remember_views(
+    name: str, number: Any, dim: Any, x: Any, parts: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Has views of `x` that were just made together be found by what they were asked for with."""
+    if type(number) is not int or type(dim) is not int or not 0 < len(parts) <= _MOST_PARTS:
+        return parts
+    known = []
+    for part in parts:
+        node, share = part._node, part._share
+        if share is None or len(share.path) != 1 or node.op is not share.path[0][0]:
+            return parts
+        if share.made is None or share.made is NO_GRAD or share.apart is not None:
+            return parts
+        known.append((node.spec, share.path[0][2], share.path, share.made))
+    if x._node.meta.device is CPU and Session.current is None:
+        if len(_TOGETHER) >= _MOST_TOGETHER:
+            _TOGETHER.clear()
+        _TOGETHER[x._node.meta, name, number, dim] = known
+    return parts
 
 
 @hot

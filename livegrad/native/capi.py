@@ -20,6 +20,9 @@ CAPI: dict[str, tuple[str, str]] = {
     "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
     "PyFloat_AsDouble": ("double", "ptr"),
     "PyFloat_FromDouble": ("ptr", "double"),
+    "PyFrame_GetBack": ("ptr", "ptr"),
+    "PyFrame_GetCode": ("ptr", "ptr"),
+    "PyFrame_GetLasti": ("i32", "ptr"),
     "PyIter_Next": ("ptr", "ptr"),
     "PyList_Append": ("i32", "ptr, ptr"),
     "PyList_New": ("ptr", "i64"),
@@ -53,6 +56,7 @@ CAPI: dict[str, tuple[str, str]] = {
     "PyThreadState_Get": ("ptr", ""),
     "PyThreadState_GetID": ("i64", "ptr"),
     "PyTuple_New": ("ptr", "i64"),
+    "PyType_GenericAlloc": ("ptr", "ptr, i64"),
     "Py_EnterRecursiveCall": ("i32", "ptr"),
     "Py_LeaveRecursiveCall": ("void", ""),
 }
@@ -61,14 +65,6 @@ CAPI: dict[str, tuple[str, str]] = {
 def capi_address(name: str) -> int:
     """Where the interpreter has a function of its C interface."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
-
-def object_new_address() -> int:
-    """`object.__new__` as C calls it: (class, arguments, keywords)."""
-    get = ctypes.pythonapi.PyType_GetSlot
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
-    tp_new = 65
-    return int(get(object, tp_new))
 
 
 def expanded(text: str) -> str:
@@ -90,9 +86,9 @@ def expanded(text: str) -> str:
 
 def names() -> list[str]:
     """C functions in the order of their addresses in the table."""
-    return [*CAPI, "object_new"]
+    return list(CAPI)
 
 
 def addresses() -> list[int]:
     """The addresses that belong to `names`."""
-    return [*map(capi_address, CAPI), object_new_address()]
+    return list(map(capi_address, CAPI))

@@ -1,4 +1,5 @@
-"""Helpers that read and write an attribute where it lies, if it is a slot of a known class.
+"""Helpers that read and write an attribute where it lies, if it is a slot of a known class; and
+those that ask a frame.
 
 An owner is (number of the class object, offset of the slot).
 """
@@ -24,6 +25,44 @@ _WRITE = """
   store ptr %value, ptr %slot$i
   call void @decref(ptr %old$i)
   ret i32 0"""
+
+
+# How C asks a frame for an attribute.
+FRAME_READERS = {
+    "f_back": """
+  %frame = call@PyFrame_GetBack(ptr %x)
+  %is.first = icmp eq ptr %frame, null
+  br i1 %is.first, label %none, label %give
+give:
+  ret ptr %frame
+none:
+  %nothing = call ptr @none_unless(i32 0)
+  ret ptr %nothing""",
+    "f_code": """
+  %code = call@PyFrame_GetCode(ptr %x)
+  ret ptr %code""",
+    "f_lasti": """
+  %instruction = call@PyFrame_GetLasti(ptr %x)
+  %wide = sext i32 %instruction to i64
+  %boxed = call@PyLong_FromLongLong(i64 %wide)
+  ret ptr %boxed""",
+}
+
+
+def frame_reader(attribute: str, frame_class: int) -> str:
+    """`get.attribute(x)` by C's own function, if `x` is a frame; `frame_class` as in an owner."""
+    return expanded(f"""
+define internal ptr @get.{attribute}(ptr %x) {{
+  %type = call ptr @type(ptr %x)
+  %class = load ptr, ptr @obj.{frame_class}, !invariant.load !0
+  %is = icmp eq ptr %type, %class
+  br i1 %is, label %ask.frame, label %ask
+ask.frame:{FRAME_READERS[attribute]}
+ask:
+  %name = load ptr, ptr @name.{attribute}, !invariant.load !0
+  %got = call@PyObject_GetAttr(ptr %x, ptr %name)
+  ret ptr %got
+}}""")
 
 
 def slot_reader(attribute: str, owners: Owners) -> str:

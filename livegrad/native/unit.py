@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from livegrad.native import prelude, slots
@@ -89,8 +89,13 @@ class Unit:
         """The helper that reads an attribute."""
         if attribute not in self._readers:
             self.name(attribute)
-            self._readers[attribute] = slots.slot_reader(attribute, self._owners(attribute))
+            self._readers[attribute] = self._written_reader(attribute)
         return f"@get.{attribute}"
+
+    def _written_reader(self, attribute: str) -> str:
+        if attribute in slots.FRAME_READERS:
+            return slots.frame_reader(attribute, self._number(FrameType))
+        return slots.slot_reader(attribute, self._owners(attribute))
 
     def writer(self, attribute: str) -> str:
         """The helper that writes an attribute."""
@@ -107,7 +112,10 @@ class Unit:
 
     def _owners(self, attribute: str) -> list[tuple[int, int]]:
         owners = self.slots.get(attribute, [])
-        return [(int(self.constant(cls).rpartition(".")[2]), offset) for cls, offset in owners]
+        return [(self._number(cls), offset) for cls, offset in owners]
+
+    def _number(self, value: Any) -> int:
+        return int(self.constant(value).rpartition(".")[2])
 
     def module(self, bodies: list[str]) -> Translation:
         """The whole module."""

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from livegrad.graph.node import Node
 from livegrad.graph.state import MOST_PENDING_NODES, Runtime, State
+from livegrad.native.calls import fetch_item
 from livegrad.native.hot import hot
 
 MOST_GATHERED = 8 * MOST_PENDING_NODES
 # The families that pieces are sure to run come first: see COMPUTED in cpu/pieces/layout.py.
 _FIT = 5
+# Nodes are fetched some places before.
+_AHEAD = 8
 
 
 class Gathering:
@@ -45,7 +48,11 @@ def is_graph_of_pieces(nodes: list[Node], first: int) -> bool:
     to run them."""
     in_graph = 0
     count = len(nodes)
-    for place in range(first, count):
+    place = count
+    while place > first:
+        place -= 1
+        if place > _AHEAD:
+            fetch_item(nodes, place - _AHEAD)
         node = nodes[place]
         family = node.spec.family
         if family is None or family.role < 0 or family.role >= _FIT:

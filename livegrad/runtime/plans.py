@@ -13,7 +13,7 @@ from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, PLANS, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
-from livegrad.native.calls import remainder
+from livegrad.native.calls import fetch_item, remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
@@ -46,13 +46,19 @@ FOUND: dict[int, tuple[ref[Executable], ...]] = {}
 _MOST_FOUND = 4096
 _MOST_TRIED = 4
 _DIGESTS = 1 << 48
+# Nodes are fetched some places before.
+_AHEAD = 8
 
 
 @hot
 def digest_of_specs(nodes: list[Node]) -> int:
     """A number that structures with the same specs have in common."""
     digest = 0
-    for node in nodes:
+    count = len(nodes)
+    for place in range(count):
+        if place + _AHEAD < count:
+            fetch_item(nodes, place + _AHEAD)
+        node = nodes[place]
         # So that it stays below 64 bits.
         digest = remainder(digest, _DIGESTS) * 31 + id(node.spec)
     return digest

@@ -152,13 +152,14 @@ def hand_out(pairs: list[tuple[Node, Buffer]]) -> list[Node]:
 
 
 @hot
-def let_go(in_graphs: list[Node], update: Node | None) -> None:
+def let_go(in_graphs: list[Node], update: Node | None, recorded: Sequence[Node]) -> None:
     """Lets go of what was needed to compute nodes that have been handed their buffers.
 
-    If an `update` follows, which is going to overwrite values, also of what backward has spent.
+    If an `update` follows, which is going to overwrite values, also of what backward has spent; all
+    of that is among the nodes `recorded`, if it is said what these are.
     """
     if update is not None:
-        spent.cut(update.site)
+        spent.cut(update.site, (), recorded)
     for node in in_graphs:
         spent.propagate(node)
     spent.flushed()

@@ -19,6 +19,7 @@ from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
+from livegrad.native.calls import fetch_item
 from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
@@ -147,7 +148,8 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             if not count:
                 return None
             try:
-                sight, seen = _look(state, roots, count)
+                asking = _with_questions(state.nodes)
+                sight, seen = _look(state, roots, count, asking)
             except pieces.Mixed:
                 return None
             if seen.cost and Policy.seeks:
@@ -174,11 +176,12 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
                 note_new(state.nodes)
             if _pieces_made() == made:  # else the time was that of making them
                 _account(seen, _now() - started, sight)
-            kept = sight.kept
+            kept, spends_all = sight.kept, sight.spends_all()
             del sight
             _show(state.nodes, count, listed)
-            look_at_listed(_with_questions(state.nodes), kept, pieces.are_finite)
-            _finish(state, count, kept)
+            look_at_listed(asking, kept, pieces.are_finite)
+            del asking
+            _finish(state, count, kept, spends_all)
             return listed
     except pieces.Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
@@ -322,16 +325,19 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     return True
 
 
-def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]]) -> None:
+def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]], spends_all: bool) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
     state.walks.clear()  # they refer to the graph
     in_graphs = hand_out(kept)
+    recorded: list[Node] = []
     if update is not None:
+        if spends_all:
+            recorded = state.nodes
         # What was computed must not look alive when updates overwrite values.
         state.nodes, state.handles = state.nodes[count:], state.handles[count:]
         state.base += count
-    let_go(in_graphs, update)
+    let_go(in_graphs, update, recorded)
 
 
 @hot
@@ -351,14 +357,28 @@ def _before_updates(nodes: list[Node]) -> int:
     return end
 
 
+# Nodes are fetched some places before.
+_AHEAD = 8
+
+
 @hot
 def _with_questions(nodes: list[Node]) -> list[Node]:
     """Updates, and questions by themselves: no list has them, and they read what others made."""
-    return [node for node in nodes if node.spec.op.kind == "update"]
+    found = []
+    count = len(nodes)
+    for place in range(count):
+        if place + _AHEAD < count:
+            fetch_item(nodes, place + _AHEAD)
+        node = nodes[place]
+        if node.spec.op.kind == "update":
+            found.append(node)
+    return found
 
 
-def _look(state: State, roots: tuple[Node, ...], count: int) -> tuple[Sight, Seen]:
-    read = [x for node in _with_questions(state.nodes) for x in node.inputs]
+def _look(
+    state: State, roots: tuple[Node, ...], count: int, asking: list[Node]
+) -> tuple[Sight, Seen]:
+    read = [x for node in asking for x in node.inputs]
     sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)

@@ -10,6 +10,7 @@ from livegrad.graph import spent
 from livegrad.graph.node import Node
 from livegrad.graph.site import user_site
 from livegrad.graph.state import flush
+from livegrad.runtime import sight
 
 pytestmark = pytest.mark.usefixtures("nodes_to_be_seen")
 
@@ -491,3 +492,50 @@ def test_gradients_with_a_graph_are_added_to_after_updates() -> None:
         loss().backward()
         optimizer.step()
     assert b.grad.tolist() == [36.0, 114.0]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("reads_before", [False, True])
+def test_what_an_update_leaves_of_a_graph_that_was_run_piece_by_piece(
+    monkeypatch, passes, reads_before
+):
+    monkeypatch.setattr(sight.Policy, "pieces", True)
+    w, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    optimiser = lg.optim.SGD([w], lr=0.1)
+    hidden = (w * v).tanh()
+    other = hidden + v
+    if reads_before:
+        compute(hidden)
+    for _ in range(passes):  # one graph that waits, or two
+        loss = (other * w).sum() + (hidden * hidden).sum()
+        loss.backward()  # the pass
+    untouched = (v * v).sum()
+    optimiser.step()  # the update
+    for x in (hidden, other.sum(), loss):
+        with pytest.raises(RuntimeError, match="backward through the graph a second time") as error:
+            x.sum().backward()
+        assert "loss.backward()  # the pass" in str(error.value)
+        assert "optimiser.step()  # the update" in str(error.value)
+    v.grad = None
+    untouched.backward()
+    assert v.grad.tolist() == [6.0, 8.0]
+
+
+def test_a_graph_that_was_given_up_leaves_no_node(monkeypatch):
+    monkeypatch.setattr(sight.Policy, "pieces", True)
+    w = leaf(1.0, 2.0)
+    optimiser = lg.optim.SGD([w], lr=0.1)
+
+    def step():
+        optimiser.zero_grad()
+        cell = w
+        for _ in range(5):  # read near its consumers, and far from them
+            cell = cell * (cell.sigmoid() * w).tanh()
+        cell.sum().backward()
+        optimiser.step()
+
+    step()
+    before = live_nodes()
+    for _ in range(3):
+        step()
+    assert live_nodes() == before

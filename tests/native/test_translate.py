@@ -40,6 +40,12 @@ class Elsewhere:
         self.x = x
 
 
+class NotAFrame:
+    """Has attributes as a frame does."""
+
+    f_code, f_lasti, f_back = 1, 2, None
+
+
 LOCAL = threading.local()
 
 
@@ -60,6 +66,23 @@ def slots(p, value):
 def unset_slot(p):
     p = object.__new__(Point)
     return p.y
+
+
+def with_attributes(name, value):
+    made = object.__new__(Elsewhere)
+    before = made.__dict__, getattr(made, name, None)
+    other = object.__new__(Elsewhere)
+    setattr(other, name, value)
+    return before, other.__dict__, getattr(other, name), vars(object.__new__(Elsewhere))
+
+
+def strings(a, b):
+    return a == b, a != b, a < b if a else None, (a == b) is True, not a == b  # noqa: SIM201
+
+
+def above(frame):
+    code, last, back = frame.f_code, frame.f_lasti, frame.f_back
+    return code, last, back is None, None if back is None else back.f_code
 
 
 def loops(items):
@@ -181,6 +204,9 @@ CASES: list[tuple[FunctionType, list[Any]]] = [
     (asserts, [(1,), (None,)]),
     (calls_translated, [(0,), (7,)]),
     (raises_from_none, [("x",), (3,)]),
+    (with_attributes, [("x", 1), ("y", "z")]),
+    (strings, [("ab", "ab"), ("ab", "abc"), ("ab", "cd"), ("", "x"), ("1", 1), (b"1", b"1")]),
+    (above, [(NotAFrame,), (1,)]),
 ]
 NATIVE = translate([f for f, _ in CASES], [Point], jit.compile_kernel) if layout.is_known() else {}
 
@@ -258,6 +284,15 @@ def test_wrong_arguments() -> None:
     with pytest.raises(TypeError):
         NATIVE[choices](1, a=2)
     assert NATIVE[choices](b=1, a=0) == choices(0, 1)
+
+
+def test_frames_tell_what_they_tell_python() -> None:
+    frame = sys._getframe().f_back
+    while frame is not None:
+        expected, found = above(frame), NATIVE[above](frame)
+        assert found == expected
+        assert found[0] is expected[0]
+        frame = frame.f_back
 
 
 def test_what_a_thread_has_is_its_own() -> None:

@@ -20,10 +20,12 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import (
     remember_view,
+    remember_views,
     row_major,
     view as record_view,
     view_again,
     view_found,
+    views_found,
 )
 from livegrad.native.hot import hot
 from livegrad.ops.elementwise.arithmetic import clone
@@ -171,13 +173,17 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         >>> lg.tensor([[1, 2], [3, 4]]).unbind()
         (tensor([1, 2]), tensor([3, 4]))
     """
+    found = views_found("unbind", 0, dim, input)
+    if found is not None:
+        return found
     shape = node_of(input).meta.shape
     if not shape:
         raise IndexError(f"unbind: Dimension specified as {dim} but tensor has no dimensions")
     d = normal_dim("unbind", dim, len(shape))
     size = int(shape[d])
     first = [select(input, d, 0)] if size else []
-    return _several(_record_more(input, first, size), "UnbindBackward0")
+    parts = _several(_record_more(input, first, size), "UnbindBackward0")
+    return remember_views("unbind", 0, dim, input, parts)
 
 
 @hot
@@ -205,6 +211,9 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         >>> lg.split(lg.arange(5), [1, 4])
         (tensor([0]), tensor([1, 2, 3, 4]))
     """
+    found = views_found("split", split_size_or_sections, dim, tensor)
+    if found is not None:
+        return found
     shape = node_of(tensor).meta.shape
     if not shape:
         raise RuntimeError("split: expects at least a 1-dimensional tensor")
@@ -216,7 +225,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     step = split_size_or_sections
     if step < 0 or (step == 0 and shape[d]):
         raise RuntimeError(f"split: expected split_size to be positive; got {step}")
-    return _split_evenly(tensor, shape, d, step)
+    return remember_views("split", step, dim, tensor, _split_evenly(tensor, shape, d, step))
 
 
 def _split_evenly(x: Tensor, shape: Shape, dim: int, step: int) -> tuple[Tensor, ...]:
@@ -266,10 +275,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         >>> lg.chunk(lg.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    found = views_found("chunk", chunks, dim, input)
+    if found is not None:
+        return found
     shape = node_of(input).meta.shape
     if not shape:
         raise RuntimeError("chunk: expects at least a 1-dimensional tensor")
-    chunks = whole("chunk", "chunks", chunks)
+    asked, chunks = chunks, whole("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
     d = normal_dim("chunk", dim, len(shape))
@@ -277,7 +289,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if step == 0:
         _check_count("chunk", chunks)
         return split_with_sizes(input, [0] * chunks, d)
-    return _split_evenly(input, shape, d, step)
+    return remember_views("chunk", asked, dim, input, _split_evenly(input, shape, d, step))
 
 
 def tensor_split(

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.graph import spent
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.native.calls import put_word, word_at
@@ -154,6 +155,12 @@ class Sight:
             for gradient, walk in self.walks.items()
             if any([node.index not in pending for node in walk.interior])
         ]
+
+    def spends_all(self) -> bool:
+        """Whether all nodes of graphs that backward has spent since the last flush are pending, and
+        those of one backward pass."""
+        walks = list(self.walks.values())
+        return len(walks) == 1 and walks[0].is_pending and spent.waits_alone(walks[0].interior)
 
     def _native(self, function: int, place: int) -> int:
         return call_with_3(function, self.desk.address, id(self.nodes), place)

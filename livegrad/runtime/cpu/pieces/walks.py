@@ -23,7 +23,7 @@ from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 class Walk:
     """A walk, and the memory of its tables: see linking.py. `targets` is the address of one.
 
-    It may need so many `blocks` of the arena.
+    It may need so many `blocks` of the arena. `is_pending` says that no node had its value before.
     """
 
     def __init__(self, gradient: Node, code: Native, desk: Desk) -> None:
@@ -38,6 +38,7 @@ class Walk:
         rows = self.rows.buffer_info()[0]
         edges = call_with_3(code.find_rows, desk.address, id(self.interior), rows)
         computed = desk[MISSING_ROWS] // WORD
+        self.is_pending = not computed
         # A block for each contribution and each sum, all of which there may be at a time.
         self.blocks = 2 * edges + total
         known = 2 * (leaves + computed) + 1
