@@ -122,7 +122,7 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.fitted import FITTED
 sight.Policy.patience = {patience}
 alone.ENOUGH = 1 << 60
-sight._pieces().is_ready(True)
+sight.pieces.is_ready(True)
 w, total = lg.ones(3, 7), 0.0
 for n in range(8, 40):
     x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)
