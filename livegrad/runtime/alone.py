@@ -35,12 +35,13 @@ from livegrad.native.calls import (
 )
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import FLOAT_VALUE, REFERENCES, SIZE, TUPLE_ITEMS
+from livegrad.native.subset import Untranslatable
 from livegrad.ops.making.generate import number_everywhere
 from livegrad.runtime import plans
+from livegrad.runtime.cpu import translations
 from livegrad.runtime.liveness import may_overwrite
 from livegrad.runtime.memory import Arena, Buffer, allocate_from, home_of
 from livegrad.runtime.snapshot import Snapshot
-from livegrad.runtime.speedup import translations, untranslatable
 from livegrad.runtime.values import bits_at
 
 # Nodes of a flush that is taken for one of few, and flushes of that kind until operations are run
@@ -372,8 +373,8 @@ def _is_there() -> bool:
     """Whether there is native code to run operations with: there may be no source files."""
     if not _CODE.address:
         try:
-            _CODE.address = translations().words(_FUNCTIONS, "alone")[_run]
-        except (untranslatable(), OSError):
+            _CODE.address = translations.words(_FUNCTIONS, "alone")[_run]
+        except (Untranslatable, OSError):
             return False
     return True
 

@@ -20,14 +20,16 @@ _DIGESTS = 1 << 48
 @hot
 def digest_of_families(nodes: list[Node]) -> int:
     """A number that structures have in common which differ in sizes only; their families must be
-    known. Backward passes and updates make it 0: those have none that tells all of them."""
+    known. The spec of a backward pass says which way it went, and has no sizes. Updates make it 0:
+    their families do not tell all of them."""
     digest = 0
     for node in nodes:
         kind = node.spec.op.kind
-        if kind == "gradient" or kind == "update":
+        if kind == "update":
             return 0
+        known = id(node.spec) if kind == "gradient" else id(node.spec.family)
         # So that it stays below 64 bits.
-        digest = remainder(digest, _DIGESTS) * 31 + id(node.spec.family)
+        digest = remainder(digest, _DIGESTS) * 31 + known
     return digest
 
 

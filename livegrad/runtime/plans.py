@@ -15,6 +15,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
 from livegrad.native.calls import fetch_item, remainder
 from livegrad.native.hot import hot, hot_slots
+from livegrad.runtime import recalling, resizing
 from livegrad.runtime.counters import counters
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fitted import FITTED
@@ -127,7 +128,7 @@ def make(snapshot: Snapshot) -> Executable:
     counters.plan_misses += 1
     Specialised.seen = False
     started = perf_counter()
-    plan = _recalling().plan_of(recorded)
+    plan = recalling.plan_of(recorded)
     if PLANNED:
         tell_planned(plan, snapshot.nodes, perf_counter() - started, str(why))
     counters.plans_filled += plan.filled
@@ -142,7 +143,7 @@ def make(snapshot: Snapshot) -> Executable:
     executable.follower = executable.runnable.follower(executable, snapshot.nodes, read)
     _remember(snapshot.specs, executable)
     if plan.filled and executable.follower is not None:
-        _resizing().fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
+        resizing.fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
     return executable
 
 
@@ -164,27 +165,12 @@ def _bind(executable: Executable, snapshot: Snapshot) -> list[int]:
 def recall_for_sizes(snapshot: Snapshot) -> bool:
     """Whether there is a plan on disk that serves what was recorded, whatever its sizes; then it
     is found from now on."""
-    return bool(_resizing().recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot)))
-
-
-def _late() -> tuple[Any, Any]:
-    # With what reads and loads plans, which the first one imports.
-    from livegrad.runtime import recalling, resizing
-
-    return recalling, resizing
-
-
-def _recalling() -> Any:
-    return _late()[0]
-
-
-def _resizing() -> Any:
-    return _late()[1]
+    return bool(resizing.recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot)))
 
 
 def is_on_disk(snapshot: Snapshot) -> bool:
     """Whether an earlier process has planned this."""
-    return bool(_recalling().is_stored(_recorded(snapshot)))
+    return recalling.is_stored(_recorded(snapshot))
 
 
 def _recorded(snapshot: Snapshot) -> Recorded:
@@ -208,7 +194,7 @@ def arena_users() -> list[tuple[int, int, int]]:
 def forget_plans() -> None:
     """Has everything planned anew, for tests that change how."""
     _executables.clear()
-    _recalling().planning().forget()
+    recalling.planning().forget()
     KEPT.clear()
     FOUND.clear()
     FITTED.clear()

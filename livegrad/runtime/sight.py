@@ -12,7 +12,6 @@ quarter as much. Bits do not depend on it: see docs/design.md.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
 
 from livegrad.compiler import debug
 from livegrad.device import CPU
@@ -20,10 +19,12 @@ from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
 from livegrad.native.calls import fetch_item
-from livegrad.native.collector import lasting
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu.pieces import flushing as pieces
+from livegrad.runtime.cpu.pieces.flushing import Sight
+from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
 from livegrad.runtime.fitted import FITTED, digest_of_families
@@ -32,10 +33,6 @@ from livegrad.runtime.memory import Buffer
 from livegrad.runtime.plans import is_on_disk, recall_for_sizes
 from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from livegrad.runtime.cpu.pieces.flushing import Sight
-    from livegrad.runtime.cpu.pieces.telling import Listed
 
 # What others do on a busy machine is not what a structure costs.
 _now = time.thread_time_ns
@@ -137,7 +134,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
 
     The updates, which repeat, are left pending.
     """
-    pieces, seen = _pieces(), None
+    seen = None
     waits = Policy.pieces or counters.plan_misses >= _PLANS_BEFORE
     if not pieces.is_ready(waits):
         _say_whole(len(state.nodes), "the native code for pieces is not made yet")
@@ -225,21 +222,6 @@ _TELLING = 8
 def _say_whole(count: int, why: str) -> None:
     if debug.wants("tiers"):
         debug.out(f"tiers: {count} nodes as a whole: {why}")
-
-
-class _Loaded:
-    """What the first flush imports: `import livegrad` is quicker without it."""
-
-    pieces: Any = None
-
-
-def _pieces() -> Any:
-    if _Loaded.pieces is None:
-        with lasting():
-            from livegrad.runtime.cpu.pieces import flushing
-
-        _Loaded.pieces = flushing
-    return _Loaded.pieces
 
 
 def _show(nodes: list[Node], count: int, listed: Listed) -> None:
@@ -379,7 +361,7 @@ def _look(
     state: State, roots: tuple[Node, ...], count: int, asking: list[Node]
 ) -> tuple[Sight, Seen]:
     read = [x for node in asking for x in node.inputs]
-    sight = _pieces().look(state.nodes, state.handles, state.base, count, [*roots, *read])
+    sight = pieces.look(state.nodes, state.handles, state.base, count, [*roots, *read])
     key = hash(sight.structure())
     seen = _seen.get(key)
     if seen is None:

@@ -18,16 +18,17 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from livegrad.compiler import debug
 from livegrad.native import hot
 from livegrad.native.collector import lasting
+from livegrad.native.install import exchange
+from livegrad.native.subset import Untranslatable
+from livegrad.native.watch import Watch
 from livegrad.runtime.counters import counters
-
-if TYPE_CHECKING:
-    from livegrad.native.watch import Watch
-    from livegrad.runtime.cpu.background import Compilation, Making
+from livegrad.runtime.cpu import jit, translations
+from livegrad.runtime.cpu.background import Compilation, Making, is_possible
 
 # Fewer flushes than this are not worth it.
 FLUSHES_BEFORE = 32
@@ -87,16 +88,8 @@ def is_time() -> bool:
     return _is_stored()
 
 
-def translations() -> Any:
-    """What makes native code of functions, and finds it on disk."""
-    # Imported when needed, with the linker: by the first flush.
-    from livegrad.runtime.cpu import translations
-
-    return translations
-
-
 def _is_stored() -> bool:
-    return not is_observed() and bool(translations().are_stored(_functions()))
+    return not is_observed() and bool(translations.are_stored(_functions()))
 
 
 def _functions() -> list[FunctionType]:
@@ -128,11 +121,11 @@ def _work(in_background: bool) -> Work:
     if in_background:
         yield from _made_elsewhere(functions)
     try:
-        made, watch = yield from translations().hot_functions(
+        made, watch = yield from translations.hot_functions(
             functions, Speedup.made, Speedup.originals, lambda ir: _compiled(ir, in_background)
         )
         Speedup.alive += made.values()
-    except (untranslatable(), OSError, RuntimeError) as error:  # no source, or no LLVM passes
+    except (Untranslatable, OSError, RuntimeError) as error:  # no source, or no LLVM passes
         if debug.wants("native"):
             debug.out(f"hot functions stay Python's: {error}")
         DECIDED.functions = 1 << 62
@@ -151,10 +144,7 @@ def _made_elsewhere(functions: list[FunctionType]) -> Work:
 
     One that this process only translated would be gone with it, and short programs are many.
     """
-    from livegrad.runtime.cpu.background import Making, is_possible
-
-    known = translations()
-    if not known.can_store() or not is_possible() or known.are_stored(functions):
+    if not translations.can_store() or not is_possible() or translations.are_stored(functions):
         return
     if Speedup.making is None:  # else it was begun before an interrupt
         modules = ", ".join(sorted({function.__module__ for function in functions}))
@@ -171,18 +161,7 @@ def is_observed() -> bool:
     return any([x is not None for x in (sys.gettrace(), sys.getprofile(), *tools)])
 
 
-def untranslatable() -> type[Exception]:
-    """The class of errors for functions that are not in the subset."""
-    # Imported when needed: the translator takes longer to import than to load what it made.
-    from livegrad.native.subset import Untranslatable
-
-    return Untranslatable
-
-
 def _compiled(ir: str, in_background: bool) -> Generator[bool, None, bytes]:
-    from livegrad.runtime.cpu import jit
-    from livegrad.runtime.cpu.background import Compilation, is_possible
-
     if not in_background or not is_possible():
         return jit.object_code(ir, inline=True)
     running = Speedup.compilation  # since before an interrupt, perhaps
@@ -209,8 +188,6 @@ def _choose(again: bool = False) -> None:
     somebody wants them."""
     if not Speedup.made:
         return
-    from livegrad.native.install import exchange
-
     patched = Speedup.watch.changed if Speedup.watch is not None else ()
     if patched and debug.wants("native"):
         names = ", ".join([name for _, name in patched])
@@ -224,8 +201,6 @@ def _choose(again: bool = False) -> None:
 def _put_originals_back(again: bool = False) -> None:
     if not Speedup.made:
         return
-    from livegrad.native.install import exchange
-
     exchange({native: function for function, native in Speedup.made.items()}, again)
 
 

@@ -8,6 +8,7 @@ import pytest
 import livegrad as lg
 from livegrad.runtime import alone, plans, sight
 from livegrad.runtime.counters import counters
+from livegrad.runtime.cpu import fitting
 from livegrad.runtime.fitted import FITTED
 
 
@@ -92,6 +93,71 @@ def test_what_is_kept_and_linked_tells_structures_apart():
     assert [h.sum().item() for h in held] == [2 * n for n in range(4, 40) if n % 3 == 0]
 
 
+def trained(widths, is_frozen=lambda n: False):
+    """Losses, gradients and weights of small networks, each of other widths, after one step."""
+    rng = np.random.default_rng(0)
+    x = lg.tensor(rng.normal(size=(6, 5)).astype(np.float32))
+    pool = lg.tensor(rng.normal(size=6000).astype(np.float32))
+    found = []
+    for n in widths:
+        first = pool[: 5 * n].reshape(5, n).clone().requires_grad_(not is_frozen(n))
+        second, bias = pool[:n].clone().requires_grad_(), lg.zeros(n, requires_grad=True)
+        loss = ((lg.relu(x @ first + bias) * second).sum(1) ** 2).mean()
+        loss.backward()
+        leaves = [p for p in (first, second, bias) if p.requires_grad]
+        with lg.no_grad():
+            for p in leaves:
+                p -= 0.01 * p.grad
+        values = [loss, *leaves, *[p.grad for p in leaves]]
+        found.append([value.detach().numpy().tobytes() for value in values])
+    return found
+
+
+def test_steps_with_a_backward_pass_are_soon_one_plan(monkeypatch):
+    trained(range(11, 25))
+    before = counters.plan_misses + counters.listed
+    widths = [40, 31, 77, 12, 9, 150, 31, 1000, 8]
+    found = trained(widths)
+    assert counters.plan_misses + counters.listed == before
+    assert found == in_whole_plans(lambda: trained(widths), monkeypatch)
+
+
+def test_backward_passes_that_go_other_ways_are_told_apart(monkeypatch):
+    def run():
+        return trained(range(11, 45), lambda n: n % 3 == 0)
+
+    found = run()
+    assert sum(len(alike) for alike in FITTED.values()) >= 2
+    assert found == in_whole_plans(run, monkeypatch)
+
+
+def test_a_graph_that_is_kept_has_its_values(monkeypatch):
+    """Backward once more, after a step of a new size."""
+
+    def run():
+        found, w = [], lg.linspace(0.1, 1.0, 4).requires_grad_()
+        for n in range(11, 40):
+            x = lg.arange(n * 4, dtype=lg.float32).reshape(n, 4) / n
+            loss = (x * w).exp().mean()
+            loss.backward(retain_graph=True)
+            found.append((loss.item(), w.grad.numpy().tobytes()))
+            loss.backward()
+            found.append(w.grad.numpy().tobytes())
+            w.grad = None
+        return found
+
+    assert run() == in_whole_plans(run, monkeypatch)
+
+
+def test_what_needs_much_memory_side_by_side_is_planned_for_its_sizes(monkeypatch):
+    trained(range(11, 25))
+    monkeypatch.setattr(fitting, "_MOST_SCRATCH", 2000)
+    hits = counters.plan_hits
+    found = trained([90, 91])
+    assert counters.plan_hits == hits
+    assert found == in_whole_plans(lambda: trained([90, 91]), monkeypatch)
+
+
 def test_a_refused_value_of_a_new_size_names_its_line():
     table = lg.arange(12.0).reshape(6, 2)
 
@@ -122,7 +188,7 @@ from livegrad.runtime.counters import counters
 from livegrad.runtime.fitted import FITTED
 sight.Policy.patience = {patience}
 alone.ENOUGH = 1 << 60
-sight._pieces().is_ready(True)
+sight.pieces.is_ready(True)
 w, total = lg.ones(3, 7), 0.0
 for n in range(8, 40):
     x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)

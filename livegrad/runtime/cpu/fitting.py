@@ -52,6 +52,8 @@ from livegrad.runtime.executable import Executable
 _DESK, _CARD = 72, 80
 # What `_fit` says: another structure, the plan's with the latest sizes, or with new ones.
 _OTHER, _AS_BEFORE, _RESIZED = 0, 1, 2
+# Bytes of an arena. Values lie side by side there: large ones need less if planned for their sizes.
+_MOST_SCRATCH = 1 << 25
 
 
 def _fit(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> int:
@@ -67,7 +69,8 @@ def _fit(nodes: int, handles: int, table: int, inputs: int, scalars: int) -> int
     for i in range(count):
         node: Node = object_at(places + WORD * i)
         spec: Spec = node.spec
-        if id(spec.family) != word_at(code):
+        # A backward pass is known by its spec: see `digest_of_families`.
+        if id(spec.family) != word_at(code) and id(spec) != word_at(code):
             return _OTHER
         if not is_needed_as_planned(node, object_at(holders + WORD * i), code):
             return _OTHER
@@ -138,7 +141,8 @@ class Fitter:
     """
 
     __slots__ = (
-        "_arena", "_executable", "_follower", "_outs", "_parts", "_registers", "_thread_scratch",
+        "_arena", "_executable", "_follower", "_is_large", "_outs", "_parts", "_registers",
+        "_thread_scratch",
     )  # fmt: skip
 
     def __init__(self, executable: Executable, follower: Follower, sizes: Sizes) -> None:
@@ -146,6 +150,7 @@ class Fitter:
         self._executable = ref(executable)
         self._follower = follower
         self._parts = sizes
+        self._is_large = False
         self._registers = sizes.registers.buffer_info()[0]
         self._outs = [WORD * number for number in mould.outs]
         self._arena, self._thread_scratch = WORD * mould.scratch, WORD * mould.thread_scratch
@@ -175,7 +180,7 @@ class Fitter:
         )
         if found == _RESIZED:
             self._set_sizes()
-        return found != _OTHER
+        return found != _OTHER and not self._is_large
 
     @hot
     def _set_sizes(self) -> None:
@@ -183,7 +188,9 @@ class Fitter:
         executable: Any = self._executable()
         registers = self._registers
         executable.fresh = [word_at(registers + out) for out in self._outs]
-        executable.runnable.arena = word_at(registers + self._arena)
+        arena = word_at(registers + self._arena)
+        self._is_large = arena > _MOST_SCRATCH
+        executable.runnable.arena = arena
         threads.pool.need_scratch(word_at(registers + self._thread_scratch))
 
 

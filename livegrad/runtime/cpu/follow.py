@@ -43,6 +43,7 @@ from livegrad.native.layout import (
     TUPLE_ITEMS,
     is_known,
 )
+from livegrad.native.subset import Untranslatable
 from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.runtime.cpu.translations import words
 from livegrad.runtime.liveness import is_claim, is_kept, keeps_inputs, may_overwrite
@@ -206,8 +207,6 @@ def _native() -> int:
 def native_of(functions: list[Any], kind: str) -> int:
     """The address of the first of some functions; 0 if it cannot be had: there may be no source
     files."""
-    from livegrad.native.subset import Untranslatable
-
     try:
         return words(functions, kind)[functions[0]]
     except (Untranslatable, OSError):

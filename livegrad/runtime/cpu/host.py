@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from livegrad.compiler.plan import Plan
 from livegrad.device import register
 from livegrad.graph.meta import Meta
+from livegrad.runtime.cpu.assemble import assemble
+from livegrad.runtime.cpu.jit import host_target
+from livegrad.runtime.cpu.segments import Segments
+from livegrad.runtime.cpu.threads import pool
 from livegrad.runtime.memory import Buffer, allocate
-
-# What compiles and runs is imported when something is computed, or asked about.
-if TYPE_CHECKING:
-    from livegrad.compiler.plan import Plan
-    from livegrad.runtime.cpu.segments import Segments
 
 Array = np.ndarray[Any, Any]
 
@@ -35,14 +35,10 @@ class Host:
 
     def assemble(self, plan: Plan) -> Segments:
         """The plan as native programs, and NumPy where there is no native code."""
-        from livegrad.runtime.cpu.assemble import assemble
-
         return assemble(plan)
 
     def capability(self) -> str:
         """The widest vectors that kernels use: "AVX512", "AVX2" or "DEFAULT"."""
-        from livegrad.runtime.cpu.jit import host_target
-
         target = host_target()
         if target.has("avx512f"):
             return "AVX512"
@@ -55,13 +51,9 @@ register("cpu", HOST)
 
 def set_num_threads(number: int) -> None:
     """Set the number of threads for parallel kernels; results do not depend on it."""
-    from livegrad.runtime.cpu.threads import pool
-
     pool.resize(number)
 
 
 def get_num_threads() -> int:
     """The number of threads for parallel kernels."""
-    from livegrad.runtime.cpu.threads import pool
-
     return pool.num_threads

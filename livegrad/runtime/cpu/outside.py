@@ -6,6 +6,7 @@ Natively, because a line that records an operation has no microsecond to spare.
 from __future__ import annotations
 
 from livegrad.dtypes import INT, DType
+from livegrad.runtime.cpu import jit
 
 # More than these are left to the kernel that reads them.
 MOST = 1 << 16
@@ -48,8 +49,6 @@ def finder(dtype: DType) -> int:
     """
     if dtype.category != INT:
         return 0
-    from livegrad.runtime.cpu import jit  # not before something is computed
-
     bits = 8 * dtype.itemsize
     extension = "sext" if dtype.signed else "zext"
     widened = "add i64 %raw, 0" if bits == 64 else f"{extension} i{bits} %raw to i64"

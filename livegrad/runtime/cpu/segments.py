@@ -227,8 +227,9 @@ class Segments(Runnable):
         self, executable: Executable, nodes: list[Node], leaves: list[int], sizes: Sizes
     ) -> Any:
         """The native check for any sizes, which writes them into the program; or None."""
-        families = [node.spec.family for node in nodes]
-        found = self.follower(executable, nodes, leaves, families, sizes.words)
+        specs = [node.spec for node in nodes]
+        known = [x if x.op.kind == "gradient" else x.family for x in specs]
+        found = self.follower(executable, nodes, leaves, known, sizes.words)
         return None if found is None else Fitter(executable, found, sizes)
 
     @hot
