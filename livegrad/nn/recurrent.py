@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.creation import empty, zeros
+from livegrad.creation import empty
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
@@ -18,10 +18,12 @@ from livegrad.nn.utils.rnn import PackedSequence
 from livegrad.ops.layers.recurrent import recurrent
 from livegrad.ops.layers.recurrent_cells import CELLS
 from livegrad.ops.making.constants import from_array
+from livegrad.ops.making.generate import filled
 from livegrad.ops.shaping.joining import cat, record_slice
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.support.autocast import is_on as is_autocast_on
 from livegrad.ops.support.public import publish
+from livegrad.ops.windows.unfolding import permuted
 from livegrad.tensor import Tensor
 
 
@@ -130,7 +132,7 @@ class RNNBase(Module):
 
     def check_input(self, input: Any, batch_sizes: Any) -> None:
         """Raises unless the input has the dims and features it should."""
-        weight = self._flat_weights[0]
+        weight = getattr(self, self._all_weights[0][0])
         if input.dtype is not weight.dtype and not is_autocast_on():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
@@ -222,11 +224,9 @@ class RNNBase(Module):
             self.check_forward_args(input, hx, None)
         if input.shape[time] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        if self.batch_first:
-            input = input.transpose(0, 1)
-        steps, batch, features = input.shape
-        rows, last = self._run(input.reshape(steps * batch, features), hx, batch, None)
-        out = rows.reshape(steps, batch, rows.shape[1])
+        rows, steps, batch = _as_rows(input, time)
+        rows, last = self._run(rows, hx, batch, None)
+        out = reshape_to(rows, (steps, batch, rows.shape[1]))
         if self.batch_first:
             out = out.transpose(0, 1)
         if single:
@@ -290,10 +290,10 @@ class RNNBase(Module):
             self.mode,
             gates,
             h,
-            weights["weight_hh"].to(kind),
+            _as_kind(weights["weight_hh"], kind),
             c=c,
-            bias=None if state_bias is None else state_bias.to(kind),
-            projection=weights["weight_hr"].to(kind) if self.proj_size else None,
+            bias=None if state_bias is None else _as_kind(state_bias, kind),
+            projection=_as_kind(weights["weight_hr"], kind) if self.proj_size else None,
             sizes=sizes,
             reverse=reverse,
         )
@@ -308,12 +308,25 @@ class RNNBase(Module):
         """The first state and cell of one layer in one direction."""
         has_cell = self.mode == "LSTM"
         if hx is not None:
-            first = [x[number].to(dtype) for x in (hx if has_cell else (hx,))]
+            first = [_as_kind(x[number], dtype) for x in (hx if has_cell else (hx,))]
             return first[0], first[1] if has_cell else None
-        h = zeros(count, self.proj_size or self.hidden_size, dtype=dtype)
+        h = filled((count, self.proj_size or self.hidden_size), 0, dtype)
         if not has_cell or not self.proj_size:
             return h, h if has_cell else None
-        return h, zeros(count, self.hidden_size, dtype=dtype)
+        return h, filled((count, self.hidden_size), 0, dtype)
+
+
+def _as_rows(input: Any, time: int) -> tuple[Any, int, int]:
+    """Rows of steps, sequence by sequence; how many steps and sequences there are."""
+    shape = input.shape
+    steps, batch, features = shape[time], shape[1 - time], shape[2]
+    if time == 1 and batch > 1:
+        input = permuted(input, (1, 0, 2))
+    return reshape_to(input, (steps * batch, features)), steps, batch
+
+
+def _as_kind(x: Any, dtype: Any) -> Any:
+    return x if x.dtype is dtype else x.to(dtype)
 
 
 def _each(function: Any, states: Any) -> Any:

@@ -13,17 +13,21 @@ from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Looped, Nodes
-from livegrad.compiler.lowerings.product import NATIVE, in_wide, multiplied
+from livegrad.compiler.lowerings.product import NATIVE, in_wide, is_readable, multiplied
 from livegrad.compiler.window_lanes import lanes_are_windows
 from livegrad.graph.handle import node_of
 from livegrad.graph.index import FIRST, Along, Index
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
+from livegrad.ops.products.matmul import MATMUL, transposed
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.windows.unfolding import permuted
 from livegrad.ops.windows.window_products import Lie
+
+# Places of an image of which a last panel that is not full is a small part.
+MANY_PLACES = 128
 
 
 class _Windowed(Looped):
@@ -60,20 +64,51 @@ class ConvProduct(_Windowed):
         `alone`, the weight has one for each row."""
         self.quads, self.alone = quads, alone
 
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """If windows are single elements, the weight may lie either way."""
+        x, weight = inputs
+        if not self._is_plain(node, x) or node.meta.dtype not in NATIVE:
+            return super().legalise(walk, node, inputs)
+        return walk.add(node, (x, weight if is_readable(weight, 1, 2) else walk.copy(weight)))
+
+    def _is_plain(self, node: Node, x: Node) -> bool:
+        """Whether it is a product of matrices: windows are single elements, the places of an image
+        neighbours. Of small images, several are multiplied together otherwise."""
+        weight, places = node.inputs[1].meta.shape, prod(node.meta.shape[3:])
+        if self.quads or self.alone or prod(weight[2:]) != weight[2] or weight[2] == 1:
+            return False
+        if not _are_elements(node, x.meta.shape, node.meta.shape):
+            return False
+        if places == 1:
+            return is_readable(x, 0, 2)
+        return (places >= MANY_PLACES or node.meta.shape[0] == 1) and _has_near_places(x)
+
     def group(self, fuser: Fuser, node: Node) -> None:
-        """A row per output channel, a column per window of an image."""
-        fuser.place_product(node, (2,), tuple(range(3, node.meta.ndim)))
+        """A row per output channel, a column per window of an image; of a single one, a column per
+        output channel."""
+        rows, columns = (2,), tuple(range(3, node.meta.ndim))
+        single = prod(node.meta.shape[3:]) == 1 and self._is_plain(node, node.inputs[0])
+        fuser.place_product(node, *(((), rows) if single else (rows, columns)))
 
     def reads(self, node: Node, index: Index) -> Iterable[Read]:
         """Rows of weights; images, by dims that are counted after the loops and the terms."""
         x, weight = node.inputs
-        batch, group, output = index[:3]
+        batch, group, output, *places = index
+        if self._is_plain(node, node.inputs[0]):
+            terms = Along(node.meta.ndim)
+            yield _read_at(weight, (group, output, terms, *places))
+            yield _read_at(x, (batch, group, terms, *places))
+            return
         yield _read(weight, (group, output))
         yield _read(x, (batch, group), node.meta.ndim + 2)
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A product of weights and windows."""
         x, weight = [y.meta.shape for y in node.inputs]
+        if self._is_plain(node, node.inputs[0]):
+            operands = kernel.fuser.direct_reads(node, index)
+            single = prod(node.meta.shape[3:]) == 1
+            return multiplied(kernel, x[2], operands[::-1] if single else operands)
         dims = _dims(node, x, node.meta.shape[3:], weight[3:])
         windows = Windows(False, x[2], dims, self.alone)
         operands = kernel.fuser.direct_reads(node, index)
@@ -92,8 +127,11 @@ class ConvSlopes(_Windowed):
     seen = 1
 
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
-        """In parts, each of which is another group; then the sum of these."""
+        """In parts, each of which is another group; then the sum of these. Few places of an image,
+        and single ones of several, are terms of a product of matrices."""
         parts = _parts(node)
+        if parts == 1 and _is_plain_slope(node):
+            return walk.once(node, inputs, lambda: walk.rewrite(_slope, *inputs, site=node.site))
         if parts == 1 or node.meta.dtype not in NATIVE:
             return super().legalise(walk, node, inputs)
         return walk.once(node, inputs, lambda: self._in_parts(walk, node, inputs, parts))
@@ -111,16 +149,7 @@ class ConvSlopes(_Windowed):
 
     def in_memory(self, walk: Legaliser, x: Node) -> Node:
         """Gradients of which all windows of an image and a channel are neighbours."""
-        shape = x.meta.shape
-        base, index = resolve(x, own_index(shape))
-        if base.op.kind == "generate":
-            return walk.in_order(x)
-        strides, near = axis_strides(index, base.meta.shape, len(shape)), 1
-        for size, stride in zip(reversed(shape[3:]), reversed(strides[3:]), strict=True):
-            if size != 1 and stride != near:
-                return walk.in_order(x)
-            near = near * size
-        return x
+        return x if _has_near_places(x) else walk.in_order(x)
 
     def group(self, fuser: Fuser, node: Node) -> None:
         """A row per channel and place in a window, a column per output channel."""
@@ -146,6 +175,30 @@ class ConvSlopes(_Windowed):
 def _slopes_windows(node: Node) -> Windows:
     g, x = [y.meta.shape for y in node.inputs]
     return Windows(True, x[2], _dims(node, x, g[3:], node.meta.shape[3:]))
+
+
+def _is_plain_slope(node: Node) -> bool:
+    """By shapes alone, as terms of few channels are added in another order otherwise."""
+    g, x = [y.meta.shape for y in node.inputs]
+    images, places = g[0], prod(g[3:])
+    one_dim = places == 1 or (images == 1 and places < MANY_PLACES)
+    return one_dim and prod(node.meta.shape[3:]) == 1 and _are_elements(node, x, g)
+
+
+def _slope(g: Any, x: Any) -> Any:
+    """(N, G, O, *L), (N, G, C, *L) as matrices, of terms of one dim: (G, O, C, *1)."""
+    shape, others = node_of(x).meta.shape, node_of(g).meta.shape[2]
+    images, groups, channels, *places = shape
+    terms = images * prod(places)
+    lines = [
+        reshape_to(
+            permuted(reshape_to(y, (images, groups, size, terms // images)), (1, 2, 0, 3)),
+            (groups, size, terms),
+        )
+        for y, size in ((g, others), (x, channels))
+    ]
+    sums = record(MATMUL, (lines[0], transposed(lines[1])))
+    return reshape_to(sums, (groups, others, channels, *[1] * len(places)))
 
 
 # Parts of a sum at most, and windows of each at least.
@@ -177,9 +230,13 @@ def _apart(x: Any, parts: int) -> Any:
 
 def _read(x: Node, lead: tuple[Along, ...], first: int | None = None) -> Read:
     """`x` where its leading dims are; the others at their beginning, or counted from `first` on."""
-    shape, rest = x.meta.shape, x.meta.ndim - len(lead)
+    rest = x.meta.ndim - len(lead)
     others = [FIRST] * rest if first is None else [Along(first + d) for d in range(rest)]
-    at = [FIRST if size == 1 else i for size, i in zip(shape, [*lead, *others], strict=True)]
+    return _read_at(x, (*lead, *others))
+
+
+def _read_at(x: Node, index: Index) -> Read:
+    at = [FIRST if size == 1 else i for size, i in zip(x.meta.shape, index, strict=True)]
     return Read(*resolve(x, tuple(at)), memory=True)
 
 
@@ -189,6 +246,12 @@ def _dims(node: Node, x: Shape, counts: Shape, taps: Shape) -> list[tuple[int, .
     return list(numbers)
 
 
+def _are_elements(node: Node, x: Shape, windows: Shape) -> bool:
+    """Whether windows of a single place are all elements, one after the other."""
+    lie = Lie(*node.attrs)
+    return x[3:] == windows[3:] and not any(lie.before) and max(lie.stride) == 1
+
+
 def _has_near_neighbours(x: Node) -> bool:
     """Whether elements of the last dim are neighbours in memory."""
     shape = x.meta.shape
@@ -196,3 +259,17 @@ def _has_near_neighbours(x: Node) -> bool:
     if base.op.kind == "generate":
         return False
     return axis_strides(index, base.meta.shape, len(shape))[-1] == 1
+
+
+def _has_near_places(x: Node) -> bool:
+    """Whether all places of an image and a channel are neighbours in memory."""
+    shape, near = x.meta.shape, 1
+    base, index = resolve(x, own_index(shape))
+    if base.op.kind == "generate":
+        return False
+    strides = axis_strides(index, base.meta.shape, len(shape))
+    for size, stride in zip(reversed(shape[3:]), reversed(strides[3:]), strict=True):
+        if size != 1 and stride != near:
+            return False
+        near = near * size
+    return True

@@ -480,11 +480,11 @@ def recurrent(
         sizes: (T,), how many sequences take part in each step, never more than before; all if None.
         reverse: steps are taken from the last to the first.
     """
-    layout = Layout(kind, reverse, bias is not None, projection is not None, sizes is not None)
-    given = Inputs(gates, h, weight, c, bias, projection, sizes)
-    inputs = [getattr(given, name) for name in layout.names]
-    kept = record(RECURRENT, inputs, tuple(layout))
-    states = record(STATES, (kept, *inputs), tuple(layout))
+    attrs = (kind, reverse, bias is not None, projection is not None, sizes is not None)
+    given = (gates, h, weight, c, bias, projection, sizes)  # as in Inputs
+    inputs = [x for x in given if x is not None]
+    kept = record(RECURRENT, inputs, attrs)
+    states = record(STATES, (kept, *inputs), attrs)
     if c is None:
         return states, None
     width = node_of(h).meta.shape[1]

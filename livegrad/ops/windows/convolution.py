@@ -110,6 +110,52 @@ def _check_sizes(name: str, sizes: Sizes, counts: Sizes) -> None:
         )
 
 
+# What was asked for and found right before: attrs by rank, metas and the addresses of options.
+# These are kept, so that no others get the addresses; equal ones may be refused, as 1.0 is.
+_FOUND: dict[tuple[Any, ...], tuple[Geometry, tuple[Any, ...]]] = {}
+_MOST_FOUND = 1024
+
+
+def _asked(name: str, rank: int, operands: tuple[Any, ...], options: tuple[Any, ...]) -> Geometry:
+    """The attrs of a convolution that is asked for; an error if it cannot be."""
+    try:
+        metas = [None if x is None else node_of(x).meta for x in operands]
+    except TypeError:
+        return _checked(name, rank, operands, options)
+    key = (rank, *metas, *map(id, options))
+    found = _FOUND.get(key)
+    if found is None:
+        found = _checked(name, rank, operands, options), options
+        if all(map(_stays, options)):
+            if len(_FOUND) >= _MOST_FOUND:
+                _FOUND.clear()
+            _FOUND[key] = found
+    return found[0]
+
+
+def _stays(option: Any) -> bool:
+    """Whether an object cannot change."""
+    return type(option) in (int, str) or (
+        type(option) is tuple and all([type(x) is int for x in option])
+    )
+
+
+def _checked(name: str, rank: int, operands: tuple[Any, ...], options: tuple[Any, ...]) -> Geometry:
+    input, weight, bias = operands
+    stride, padding, dilation, groups = options
+    _check_operands(name, rank, input, weight, bias)
+    x, w = node_of(input).meta.shape, node_of(weight).meta.shape
+    steps = per_dim(name, "stride", stride, rank)
+    spread = per_dim(name, "dilation", dilation, rank)
+    plain = (0,) if isinstance(padding, str) else per_dim(name, "padding", padding, rank)
+    _check_numbers(name, steps, plain, spread, groups)
+    pads = _paddings(name, padding, rank, w[2:], steps, spread)
+    _check_channels(name, x, rank, w, bias, groups, False)
+    found = Geometry(steps, pads, spread, groups)
+    _check_sizes(name, x[-rank:], found.counts(x[-rank:], w[2:]))
+    return found
+
+
 # ----------------------------------------------------------------------------- public functions
 
 
@@ -126,16 +172,8 @@ def convolve(
     groups: int,
 ) -> Tensor:
     """A convolution of `rank` dims, under the public name `name`."""
-    _check_operands(name, rank, input, weight, bias)
-    x, w = node_of(input).meta.shape, node_of(weight).meta.shape
-    steps = per_dim(name, "stride", stride, rank)
-    spread = per_dim(name, "dilation", dilation, rank)
-    plain = (0,) if isinstance(padding, str) else per_dim(name, "padding", padding, rank)
-    _check_numbers(name, steps, plain, spread, groups)
-    pads = _paddings(name, padding, rank, w[2:], steps, spread)
-    _check_channels(name, x, rank, w, bias, groups, False)
-    attrs = (steps, pads, spread, groups, ())
-    _check_sizes(name, x[-rank:], Geometry(*attrs).counts(x[-rank:], w[2:]))
+    attrs = _asked(name, rank, (input, weight, bias), (stride, padding, dilation, groups))
+    x = node_of(input).meta.shape
     batched = len(x) == rank + 2
     if not batched:
         input = reshape_to(input, (1, *x))

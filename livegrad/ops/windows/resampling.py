@@ -1,15 +1,18 @@
 """Resampling: values between elements, as sums of a few weighted elements per result.
 
 One dim is done after the other (interpolation.py, adaptive_pooling.py). For each, the elements that
-take part (`index`) and their weights follow from the sizes; they are made once with NumPy and kept.
-RESAMPLE reads through them, and its gradient RESAMPLE_ADJOINT adds through them.
+take part (`index`) and their weights follow from the sizes; they are made once with NumPy and kept,
+together with those of the gradient, which is a sum of a few weighted results per element:
+
+    index   [[0 1 2]      back    [[0 0 1 2]         result 0 is of the elements 0 and 1,
+             [1 2 3]]              [- 1 2 -]]        element 1 takes part in the results 0 and 1
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,13 +21,11 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add, cast, mul
-from livegrad.ops.elementwise.comparison import clamp
+from livegrad.ops.elementwise.arithmetic import add, cast, mul, where
+from livegrad.ops.elementwise.comparison import clamp, ne
 from livegrad.ops.elementwise.pointwise_math import round
 from livegrad.ops.making.constants import from_array
-from livegrad.ops.making.generate import filled
 from livegrad.ops.picking.gathering import INDEX_SELECT
-from livegrad.ops.picking.index_writing import INDEX_ADD
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.support import folds, samples as s
@@ -44,136 +45,142 @@ MOST_UNROLLED = 4
 
 
 def _resample_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    x, index, _ = metas
-    (dim,) = attrs
+    x, index = metas[:2]
+    dim, _ = attrs
     return meta_of((*x.shape[:dim], index.shape[1], *x.shape[dim + 1 :]), x.dtype)
-
-
-def _adjoint_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
-    g = metas[0]
-    dim, size = attrs
-    return meta_of((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
 
 
 def _row(x: Tensor, number: int) -> Tensor:
     return record(INDEX, (x,), ((("int",), ("all",)),), (number,), node_of(x).meta.shape[1:])
 
 
-def _resample_expand(n: Any, x: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    (dim,) = n.attrs
+def _resample_expand(n: Any, x: Tensor, index: Tensor, weight: Tensor, *back: Tensor) -> Tensor:
+    dim, gaps = n.attrs
     wide = n.meta.dtype.compute
     x, weight = cast(x, wide), cast(weight, wide)
     taps, count = node_of(index).meta.shape
     after = (1,) * (n.meta.ndim - dim - 1)
+
+    def weighted(part: Tensor, weight: Tensor) -> Tensor:
+        found = mul(part, weight)
+        return where(ne(weight, 0), found, 0) if gaps else found
+
     if taps > MOST_UNROLLED:
         every = record(INDEX_SELECT, (x, index), (dim,))
-        weighted = mul(every, reshape_to(weight, (taps, count, *after)))
-        return cast(record(SUM, (weighted,), ((dim,), False)), n.meta.dtype)
+        parts = weighted(every, reshape_to(weight, (taps, count, *after)))
+        return cast(record(SUM, (parts,), ((dim,), False)), n.meta.dtype)
     total: Any = None
     for t in range(int(taps)):
         part = record(INDEX_SELECT, (x, _row(index, t)), (dim,))
-        part = mul(part, reshape_to(_row(weight, t), (count, *after)))
+        part = weighted(part, reshape_to(_row(weight, t), (count, *after)))
         total = part if total is None else add(total, part)
     return cast(total, n.meta.dtype)
 
 
-def _adjoint_expand(n: Any, g: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    dim, _ = n.attrs
-    wide = n.meta.dtype.compute
-    g, weight = cast(g, wide), cast(weight, wide)
-    taps, count = node_of(index).meta.shape
-    shape = n.meta.shape
-    g = reshape_to(g, (*shape[:dim], 1, count, *shape[dim + 1 :]))
-    parts = mul(g, reshape_to(weight, (taps, count, *[1] * (n.meta.ndim - dim - 1))))
-    base = filled(shape, 0, wide)
-    return cast(record(INDEX_ADD, (base, index, parts), (dim,)), n.meta.dtype)
+def _resample_ref(n: Any, x: Array, index: Array, weight: Array, *back: Array) -> Array:
+    dim, gaps = n.attrs
+    weight = weight.reshape(*weight.shape, *[1] * (x.ndim - dim - 1))
+    weighted = np.take(x, index, dim) * weight
+    return folds.total(np.where(weight == 0, 0, weighted) if gaps else weighted, dim)
 
 
-def _resample_ref(n: Any, x: Array, index: Array, weight: Array) -> Array:
-    (dim,) = n.attrs
-    tail = (1,) * (x.ndim - dim - 1)
-    weighted = np.take(x, index, dim) * weight.reshape(*weight.shape, *tail)
-    return folds.total(weighted, dim)
+def _resample_gradient(g: Tensor, y: Tensor, x: Tensor, *taps: Tensor) -> Tensor:
+    return record(RESAMPLE, (g, *taps[2:], *taps[:2]), (node_of(y).attrs[0], True))
 
 
-def _samples(call: Callable[..., Tensor], count: int) -> s.SampleRule:
-    def sample(shape: tuple[int, ...], dim: int, index: Any) -> s.Sample:
-        def run(x: Tensor, at: Tensor) -> Tensor:
-            return call(x, at, add(mul(cast(at, x.dtype), 0.3), 0.25), dim)
+def _samples() -> s.SampleRule:
+    def sample(shape: tuple[int, ...], dim: int, index: Any, gaps: bool) -> s.Sample:
+        index = np.array(index)
+        weight = index * 0.3 + 0.25 * (index > 0)
+        taps = index, weight, *_turned(index, weight, shape[dim])
 
-        return s.Sample((s.uniform(*shape), np.array(index)), run)
+        def run(x: Tensor) -> Tensor:
+            kinds = (dtypes.int64, node_of(x).meta.dtype) * 2
+            found = [cast(from_array(y), kind) for y, kind in zip(taps, kinds, strict=True)]
+            return record(RESAMPLE, (x, *found), (dim, gaps))
+
+        return s.Sample((s.uniform(*shape),), run)
 
     few, many = [[0, 1, 1], [1, 2, 3]], [[0, 1], [1, 2], [2, 3], [2, 2], [0, 3]]
     return s.calls(
-        lambda: sample((2, 4 if count else 3), 1, few),
-        lambda: sample((4 if count else 2, 2), 0, many),
+        lambda: sample((2, 4), 1, few, False),
+        lambda: sample((4, 2), 0, many, True),
+        lambda: sample((3, 5, 2), 1, few, True),
     )
 
 
 RESAMPLE: Op = Op(
     "resample",
     "composite",
-    # Σ over t of x[index[t, i]] * weight[t, i] along a dim: inputs (x, index, weight), attrs (dim,)
+    # Σ over t of x[index[t, i]] * weight[t, i] along a dim: inputs (x, index, weight), and the last
+    # two of the gradient; attrs (dim, whether a weight of 0 says that there is nothing to read).
     infer=_resample_infer,
     ref=_resample_ref,
     expand=_resample_expand,
-    grads=(
-        lambda g, y, x, index, weight: record(
-            RESAMPLE_ADJOINT, (g, index, weight), (y._node.attrs[0], x.shape[y._node.attrs[0]])
-        ),
-        None,
-        None,
-    ),
+    grads=(_resample_gradient, None, None, None, None),
     saves="x",
-    samples=_samples(lambda x, i, w, dim: record(RESAMPLE, (x, i, w), (dim,)), 4),
-)
-RESAMPLE_ADJOINT: Op = Op(
-    "resample_adjoint",
-    "composite",
-    # Inputs (g, index, weight), attrs (dim, size): g * weight added at the indices.
-    infer=_adjoint_infer,
-    expand=_adjoint_expand,
-    grads=(
-        lambda g, y, x, index, weight: record(RESAMPLE, (g, index, weight), y._node.attrs[:1]),
-        None,
-        None,
-    ),
-    saves="x",
-    samples=_samples(lambda x, i, w, dim: record(RESAMPLE_ADJOINT, (x, i, w), (dim, 4)), 0),
+    samples=_samples(),
 )
 
 
 # ------------------------------------------------------------------------- indices and weights
 
-# (index, weight), both (elements per result, results); a weight of None is 1 everywhere.
-Taps = tuple[Array, Array | None]
+
+class Taps(NamedTuple):
+    """Elements and weights, both (elements per result, results); those of the gradient, (results
+    per element, elements); and whether a weight of 0 stands for no element."""
+
+    index: Tensor
+    weight: Tensor | None  # None is 1 everywhere, and a single element per result
+    back: Tensor | None = None
+    back_weight: Tensor | None = None
+    gaps: bool = False
 
 
-def _tensors(taps: Taps) -> tuple[Tensor, Tensor | None]:
-    index, weight = taps
-    return from_array(index.astype(np.int64)), None if weight is None else from_array(weight)
-
-
-def resampled(x: Tensor, dim: int, taps: tuple[Tensor, Tensor | None]) -> Tensor:
-    """Weighted elements along a dim, added up; without weights, one element for each result."""
-    index, weight = taps
+def _taps(index: Array, weight: Array | None, size: int, gaps: bool = False) -> Taps:
+    index = index.astype(np.int64)
     if weight is None:
+        return Taps(from_array(index), None)
+    back = [from_array(x) for x in _turned(index, weight, size)]
+    return Taps(from_array(index), from_array(weight), *back, gaps and not weight.all())
+
+
+def _turned(index: Array, weight: Array, size: int) -> tuple[Array, Array]:
+    """The results that each of `size` elements takes part in, in their order, and its weights."""
+    results = np.broadcast_to(np.arange(index.shape[1]), index.shape)
+    there = weight != 0
+    elements, results, weights = index[there], results[there], weight[there]
+    order = np.lexsort((results, elements))
+    elements, results, weights = elements[order], results[order], weights[order]
+    counts = np.bincount(elements, minlength=size)
+    rank = np.arange(len(elements)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (max(int(counts.max(initial=1)), 1), size)
+    back, back_weight = np.zeros(shape, np.int64), np.zeros(shape, weight.dtype)
+    back[rank, elements], back_weight[rank, elements] = results, weights
+    return back, back_weight
+
+
+def resampled(x: Tensor, dim: int, taps: Taps) -> Tensor:
+    """Weighted elements along a dim, added up; without weights, one element for each result."""
+    index, *others, gaps = taps
+    if taps.weight is None:
         return record(INDEX_SELECT, (x, reshape_to(index, (node_of(index).meta.numel,))), (dim,))
     if node_of(x).meta.dtype is not dtypes.uint8:
-        return record(RESAMPLE, (x, index, weight), (dim,))
-    out = record(RESAMPLE, (cast(x, dtypes.float32), index, weight), (dim,))
+        return record(RESAMPLE, (x, index, *others), (dim, gaps))
+    out = record(RESAMPLE, (cast(x, dtypes.float32), index, *others), (dim, gaps))
     return cast(clamp(round(out), 0, 255), dtypes.uint8)
 
 
 @lru_cache(maxsize=512)
-def _bins(size: int, count: int, single: bool) -> tuple[Tensor, Tensor | None]:
+def _bins(size: int, count: int, single: bool) -> Taps:
     """Means over bins that share a dim as evenly as whole elements allow."""
     i = np.arange(count)
     first, end = i * size // count, -(-(i + 1) * size // count)
     longest = int((end - first).max(initial=1))
     at = first + np.arange(longest)[:, None]
     weight = np.where(at < end, 1 / (end - first), 0)
-    return _tensors((np.minimum(at, size - 1), weight.astype(np.float32 if single else np.float64)))
+    weight = weight.astype(np.float32 if single else np.float64)
+    return _taps(np.minimum(at, size - 1), weight, size, gaps=True)
 
 
 def averaged(x: Tensor, dim: int, count: int) -> Tensor:
@@ -220,34 +227,34 @@ def _scale(size: int, count: int, align: bool, given: float | None, real: Any) -
 @lru_cache(maxsize=512)
 def plain_taps(
     mode: str, size: int, count: int, align: bool, given: float | None, single: bool
-) -> tuple[Tensor, Tensor | None]:
+) -> Taps:
     """Index and weight for one dim; `given` is the scale factor that the user named."""
     real: Any = np.float32 if single else np.float64
     i = np.arange(count).astype(real)
     scale = _scale(size, count, align, given, real)
     if mode in ("nearest", "nearest-exact"):
         at = np.floor((i + real(0.5)) * scale if mode == "nearest-exact" else i * scale)
-        return _tensors((np.minimum(at.astype(np.int64), size - 1)[None], None))
+        return _taps(np.minimum(at.astype(np.int64), size - 1)[None], None, size)
     source = i * scale if align else scale * (i + real(0.5)) - real(0.5)
     if mode == "bicubic":
         first = np.floor(source)
         part = np.clip(source - first, 0, 1).astype(real)
         steps = np.arange(-1, 3)[:, None]
         at = np.clip(first.astype(np.int64) + steps, 0, size - 1)
-        return _tensors((at, _cubic(part - steps.astype(real), -0.75)))
+        return _taps(at, _cubic(part - steps.astype(real), -0.75), size)
     if size == count:
-        return _tensors((np.arange(count)[None], None))
+        return _taps(np.arange(count)[None], None, size)
     source = np.maximum(source, 0).astype(real)
     first = np.minimum(source.astype(np.int64), size - 1)
     part = np.clip(source - first.astype(real), 0, 1).astype(real)
     at = np.stack([first, np.minimum(first + 1, size - 1)])
-    return _tensors((at, np.stack([real(1) - part, part])))
+    return _taps(at, np.stack([real(1) - part, part]), size)
 
 
 @lru_cache(maxsize=512)
 def smooth_taps(
     mode: str, size: int, count: int, align: bool, given: float | None, single: bool
-) -> tuple[Tensor, Tensor | None]:
+) -> Taps:
     """Index and weight of an anti-aliased dim: the filter is as wide as an output element."""
     real: Any = np.float32 if single else np.float64
     weigh, reach = SMOOTH[mode]
@@ -261,4 +268,4 @@ def smooth_taps(
     weight = np.where(at < end, weigh(distance), 0)
     total = weight.sum(0)
     weight = (weight / np.where(total == 0, 1, total)).astype(real)
-    return _tensors((np.clip(at, 0, size - 1), weight))
+    return _taps(np.clip(at, 0, size - 1), weight, size, gaps=True)

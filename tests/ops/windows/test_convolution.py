@@ -203,3 +203,62 @@ def test_single_places_of_several_images(images: int, side: int) -> None:
     y = F.conv2d(lg.tensor(x), lg.tensor(w)).numpy()
     expected = np.einsum("ncij,oc->noij", x.astype(np.float64), w[:, :, 0, 0])
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+POINTWISE = [
+    # Images, groups, channels, outputs, sides.
+    (1, 1, 70, 33, (1, 1)), (6, 1, 300, 40, (1, 1)), (5, 2, 17, 9, (1, 1)), (1, 1, 40, 50, (7, 7)),
+    (3, 1, 20, 18, (12, 13)), (2, 3, 5, 4, (11, 12)), (9, 1, 13, 6, (4, 4)), (1, 1, 2, 2, (3, 1)),
+    (40, 1, 16, 20, (14, 14)), (3, 1, 1, 5, (1, 1)), (3, 1, 1, 5, (12, 12)),
+]  # fmt: skip
+
+
+def _laid_out(array: np.ndarray, way: str) -> lg.Tensor:
+    """The same elements, which lie in memory in other ways."""
+    if way == "channels last":
+        return lg.tensor(array.transpose(0, 2, 3, 1).copy()).permute(0, 3, 1, 2)
+    if way == "images last":
+        return lg.tensor(array.transpose(1, 2, 3, 0).copy()).permute(3, 0, 1, 2)
+    if way == "every other":
+        return lg.tensor(np.repeat(array, 2, 1))[:, ::2]
+    return lg.tensor(array)
+
+
+@pytest.mark.parametrize("sizes", POINTWISE, ids=str)
+def test_windows_of_single_places(sizes: tuple) -> None:
+    """Products of matrices, however operands lie: the same bits, near those of float64."""
+    images, groups, channels, outputs, sides = sizes
+    x = RNG.normal(size=(images, groups * channels, *sides)).astype("f")
+    w = RNG.normal(size=(groups * outputs, channels, 1, 1)).astype("f")
+    g = RNG.normal(size=(images, groups * outputs, *sides)).astype("f")
+    exact = [torch.tensor(y.astype("d"), requires_grad=True) for y in (x, w)]
+    y = torch.nn.functional.conv2d(*exact, groups=groups)
+    wanted = [y.detach(), *torch.autograd.grad(y, exact, torch.tensor(g.astype("d")))]
+    found = set()
+    for way in ("", "channels last", "images last", "every other"):
+        mine = [_laid_out(x, way).requires_grad_(), _laid_out(w, way).requires_grad_()]
+        out = F.conv2d(*mine, groups=groups)
+        results = [out.detach(), *lg.autograd.grad(out, mine, _laid_out(g, way))]
+        found.add(b"".join([each.numpy().tobytes() for each in results]))
+        for each, right in zip(results, wanted, strict=True):
+            assert each.shape == right.shape
+            largest = 1e-6 * max(right.abs().max().item(), 1) * 8
+            np.testing.assert_allclose(each.numpy(), right.numpy(), rtol=0, atol=largest)
+    assert len(found) == 1
+
+
+def test_what_was_asked_before_is_checked_by_what_it_is() -> None:
+    """1.0 is equal to 1, and refused all the same; a list is read again."""
+    x, w = lg.ones(1, 2, 5, 5), lg.ones(3, 2, 2, 2)
+    assert F.conv2d(x, w, stride=1).shape == (1, 3, 4, 4)
+    with pytest.raises(TypeError):
+        F.conv2d(x, w, stride=1.0)
+    assert F.conv2d(x, w, stride=(1, 1)).shape == (1, 3, 4, 4)
+    with pytest.raises(TypeError):
+        F.conv2d(x, w, stride=(1.0, 1.0))
+    steps = [1, 1]
+    assert F.conv2d(x, w, stride=steps).shape == (1, 3, 4, 4)
+    steps[0] = 2
+    assert F.conv2d(x, w, stride=steps).shape == (1, 3, 2, 4)
+    with pytest.raises(RuntimeError):
+        F.conv1d(x, w, stride=1)

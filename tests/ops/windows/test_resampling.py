@@ -114,3 +114,57 @@ def test_errors(call, error, mentions):
         call(torch, torch.nn.functional)
     with pytest.raises(error, match=mentions):
         call(lg, F)
+
+
+SIZES = list(itertools.product((1, 2, 5, 10, 33), (1, 2, 3, 7, 40)))
+
+
+@pytest.mark.parametrize(("size", "count"), SIZES)
+def test_gradients_of_all_sizes(size, count):
+    """Bins that overlap, elements that no result reads, and results that share one."""
+    calls = [
+        lambda f, x: f.adaptive_avg_pool1d(x, count),
+        lambda f, x: f.interpolate(x, count, mode="linear"),
+        lambda f, x: f.interpolate(x, count, mode="linear", align_corners=True),
+    ]
+    for call in calls:
+        mine, yours = both(2, 3, size)
+        agree_with_gradients(call(F, mine), call(torch.nn.functional, yours), [mine], [yours])
+    for antialias in (False, True):
+        mine, yours = both(1, 2, size, 4)
+        options = {"size": (count, 4), "mode": "bicubic", "antialias": antialias}
+        ours, wanted = (
+            F.interpolate(mine, **options),
+            torch.nn.functional.interpolate(yours, **options),
+        )
+        agree_with_gradients(ours, wanted, [mine], [yours])
+
+
+def test_elements_of_no_bin_are_not_read():
+    """A bin that is shorter than others has nothing of what comes after it."""
+    values = np.arange(5.0)
+    values[2] = np.inf
+    found = F.adaptive_avg_pool1d(lg.tensor(values[None, None]), 3)
+    wanted = torch.nn.functional.adaptive_avg_pool1d(torch.tensor(values[None, None]), 3)
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    x = lg.zeros(1, 1, 5, dtype=lg.float64, requires_grad=True)
+    g = np.array([1.0, 2.0, np.inf])
+    (slope,) = lg.autograd.grad(F.adaptive_avg_pool1d(x, 3), x, lg.tensor(g[None, None]))
+    assert np.isfinite(slope.numpy()[0, 0, :3]).all()
+    assert np.isinf(slope.numpy()[0, 0, 3:]).all()
+
+
+def test_gradients_are_loops():
+    """Nothing is added by index, so that threads share the work."""
+    x = lg.ones(2, 3, 10, 11, requires_grad=True)
+    for call in (
+        lambda: F.adaptive_avg_pool2d(x, 3),
+        lambda: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    ):
+        seen = []
+        with lg.events.listen("ran", lambda e, seen=seen: seen.extend([s.ops for s in e.steps])):
+            for _ in range(3):
+                (slope,) = lg.autograd.grad(call().sum(), x)
+                slope.sum().item()
+        assert "gather" in str(seen) or "index_select" in str(seen), seen
+        assert "index_add" not in str(seen), seen
