@@ -62,6 +62,11 @@ class ScriptFunction:
         """The Python source."""
         return inspect.getsource(self._function)
 
+    @property
+    def graph(self) -> str:
+        """What there is to look at: the source, which is what runs."""
+        return self.code
+
     def save(self, *args: Any, **kwargs: Any) -> NoReturn:
         """RuntimeError: says what to use."""
         raise RuntimeError(_NO_FILES)
@@ -80,6 +85,11 @@ class ScriptModule(Module):
     def code(self) -> str:
         """The Python source of `forward`."""
         return inspect.getsource(type(self).forward)
+
+    @property
+    def graph(self) -> str:
+        """What there is to look at: the source, which is what runs."""
+        return self.code
 
     @property
     def original_name(self) -> str:

@@ -53,11 +53,19 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
 from livegrad.graph.state import scratch_state
 from livegrad.graph.writes import check_writable
+from livegrad.opcheck import TESTS, Call, results_of
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import array_of, from_compute, to_compute
 from livegrad.tensor import Tensor
 
-__all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake", "register_vmap"]
+__all__ = [
+    "CustomOpDef",
+    "custom_op",
+    "opcheck",
+    "register_autograd",
+    "register_fake",
+    "register_vmap",
+]
 
 # An argument that is a tensor, in the pattern of a call; lists of tensors are tuples of these.
 _TENSOR = "<tensor>"
@@ -138,6 +146,26 @@ def register_autograd(
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /) -> Any:
     """`op.register_vmap`, of an operation or its name."""
     return _definition(op).register_vmap if func is None else _definition(op).register_vmap(func)
+
+
+def opcheck(
+    op: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: str | Sequence[str] | None = None,
+    raise_exception: bool = True,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> dict[str, Any]:
+    """Whether an operation does what was said about it, asked with these arguments.
+
+    The result has "SUCCESS" for each test; the first error is raised, or in the result if not
+    `raise_exception`.
+    """
+    tests = [test_utils] if isinstance(test_utils, str) else list(test_utils or TESTS)
+    call = Call(_definition(op), tuple(args), kwargs or {}, {"atol": atol, "rtol": rtol})
+    return results_of(call, tests, raise_exception)
 
 
 def definition(name: str) -> CustomOpDef | None:

@@ -198,15 +198,40 @@ def _pointwise(func: Any, args: Args, kwargs: Kwargs) -> Any:
             raise ValueError(
                 "Input masks must match. If you need support for this, use to_tensor() of one."
             )
-    result = func(*[_data(x) for x in args], **{k: _data(v) for k, v in kwargs.items()})
+    plain = [
+        _guarded(_data(x), mask) if not isinstance(x, MaskedTensor) else _data(x) for x in args
+    ]
+    result = func(*plain, **{k: _data(v) for k, v in kwargs.items()})
     if tuple(result.shape) != tuple(mask.shape):
         mask = mask.expand(result.shape)
     return with_mask(result, mask)
 
 
+def _guarded(x: Any, mask: Any) -> Any:
+    """An ordinary tensor as it meets a masked one: its gradient comes from what is there alone.
+
+    Where nothing is, the gradient is 0 times the data, which may be NaN.
+    """
+    if not isinstance(x, Tensor) or not x.requires_grad:
+        return x
+    return where(mask, x, x.detach())
+
+
 def _in_place(func: Any, args: Args, kwargs: Kwargs) -> Any:
     _pointwise(func, args, kwargs)
     return args[0]
+
+
+def _gradients(func: Any, args: Args, kwargs: Any) -> Any:
+    """Of `autograd.grad`: gradients of masked tensors are masked as these are."""
+    given = args[1] if len(args) > 1 else kwargs["inputs"]
+    inputs = [given] if isinstance(given, Tensor) else given
+    return tuple(
+        with_mask(movement.alias(g), x._mask)
+        if isinstance(x, MaskedTensor) and g is not None
+        else g
+        for x, g in zip(inputs, func(*args, **kwargs), strict=True)
+    )
 
 
 def _where(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -308,4 +333,5 @@ for _name in ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "var", 
 for _name in ("softmax", "log_softmax", "softmin", "cumsum", "cumprod"):
     _ANSWERS[_name] = _along(_name)
 _ANSWERS["all"] = _all
+_ANSWERS["grad"] = _gradients
 _ANSWERS["where"] = _where

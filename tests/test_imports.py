@@ -55,10 +55,9 @@ LAYERS = (
     | {"quasirandom", "storage", "typed", "typing", "variable"},
     {"func", "sparse"},
     {"distributions", "nn"},
-    {"amp", "asked", "jit", "library", "multiprocessing", "optim", "overrides", "serialization"}
-    | {"testing"},
-    {"_C", "distributed", "fx", "maskedtensor", "nested"},
-    {"cuda", "hub"},
+    {"amp", "asked", "jit", "multiprocessing", "optim", "overrides", "serialization", "testing"},
+    {"_C", "distributed", "fx", "maskedtensor", "nested", "opcheck"},
+    {"cuda", "hub", "library"},
     {"debug", "lint", "utils"},
     {"train"},
     {"__init__"},

@@ -336,3 +336,44 @@ def test_recorded_writes_are_batched() -> None:
         return y + x
 
     assert lg.func.vmap(row)(lg.ones(2, 2)).tolist() == [[4, 4], [4, 4]]
+
+
+def test_opcheck_says_whether_an_operation_is_what_was_said(cube: Any) -> None:
+    for x in (lg.randn(3), lg.randn(2, 3, requires_grad=True), lg.empty(0, 2)):
+        assert set(lg.library.opcheck(cube, [x]).values()) == {"SUCCESS"}
+    only = lg.library.opcheck(cube, (lg.ones(2),), test_utils="test_schema")
+    assert only == {"test_schema": "SUCCESS"}
+
+    @custom_op("test::writes", mutates_args=())
+    def writes(x: lg.Tensor) -> lg.Tensor:
+        x.mul_(2)
+        return x.clone()
+
+    @custom_op("test::view", mutates_args=())
+    def view(x: lg.Tensor) -> lg.Tensor:
+        return x[1:]
+
+    @custom_op("test::wrong", mutates_args=())
+    def wrong(x: lg.Tensor) -> lg.Tensor:
+        return x.double()
+
+    wrong.register_fake(lambda x: lg.empty_like(x))
+    for op, said in (
+        (writes, "argument x is not defined as mutable"),
+        (view, "a view of one"),
+        (wrong, "register_fake said"),
+    ):
+        with pytest.raises(Exception, match=said):
+            lg.library.opcheck(op, (lg.ones(3),))
+    told = lg.library.opcheck(view, (lg.ones(3),), raise_exception=False)
+    assert "no fake function" in str(told["test_faketensor"])
+    assert told["test_autograd_registration"] == "SUCCESS"
+
+
+def test_opcheck_of_one_that_writes() -> None:
+    @custom_op("test::sine_into", mutates_args={"out"})
+    def sine_into(x: lg.Tensor, out: lg.Tensor) -> None:
+        out.copy_(lg.from_numpy(np.sin(x.numpy())))
+
+    told = lg.library.opcheck(sine_into, [lg.randn(3), lg.empty(3)])
+    assert set(told.values()) == {"SUCCESS"}

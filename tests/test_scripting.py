@@ -149,3 +149,12 @@ def test_the_rest() -> None:
         return 1
 
     assert dropped() == 1
+
+
+def test_what_is_scripted_shows_its_source_as_its_graph() -> None:
+    assert "return x * 2" in jit.script(straight).graph
+    assert "if x.sum() > 0" in jit.script(Gate()).graph
+
+
+def straight(x: Any) -> Any:
+    return x * 2

@@ -75,10 +75,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for what, x in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(x, Handle) or node_of(x).meta.dtype.category < 2:
             raise ValueError(f"Expected {what} to be floating point or complex, but got {x!r}")
-    if node_of(tensor).meta.plain is not node_of(tangent).meta.plain:
+    own, other = node_of(tensor).meta, node_of(tangent).meta
+    if own.shape != other.shape or own.dtype.category < other.dtype.category:
         raise RuntimeError(
-            "make_dual: Expected tangent to have the shape and dtype of the tensor; got "
-            f"{node_of(tangent).meta} and {node_of(tensor).meta}"
+            "make_dual: Expected tangent to have the shape of the tensor, and to be no complex one "
+            f"of a real tensor; got {other} and {own}"
         )
     with _duals.level as duals:
         dual: Tensor = duals.variable(tensor)
@@ -102,7 +103,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         weight = duals.variable(zeros_like(tensor))
         rows = duals.pull([tensor], [weight], starts)
         pairs = [
-            (row, _duals.tangents[node])
+            (row, _duals.tangents[node].to(row.dtype))
             for row, node in zip(rows, starts, strict=True)
             if row is not None
         ]

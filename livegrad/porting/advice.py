@@ -31,10 +31,10 @@ INSTEAD = {
     "torch.irfft": "torch.fft.irfft (PyTorch has removed it too)",
 }
 
-# Packages built on torch's C++, which cannot run on anything else.
+# Packages that livegrad stands in for, or that are built on torch's C++ and run on nothing else.
 PACKAGES = {
-    "torchtext": "its C++ needs PyTorch itself; a vocabulary is a dict, and "
-    "torch.nn.utils.rnn.pad_sequence pads",
+    "torchtext": "livegrad.text has vocabularies, tokenisers and language models (docs/text.md); "
+    "Field and BucketIterator of old went with torchtext 0.12",
     "torchaudio": "its C++ needs PyTorch itself; torch.stft and scipy.io.wavfile read sound",
     "torchdata": "use torch.utils.data",
     "torchvision": "livegrad.vision has no such name. What of torchvision is Python runs here: "

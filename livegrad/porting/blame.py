@@ -1,4 +1,4 @@
-"""What ended a program, said once more in its own words when a name of torch was missing.
+"""What ended a program, said once more when a name of torch was missing, or a package.
 
 ```
 Traceback (most recent call last):
@@ -11,8 +11,10 @@ livegrad has no torch.quantize_per_tensor, which train.py uses in line 7: there 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import sys
 from types import ModuleType, TracebackType
 
 from livegrad.porting import names
@@ -23,10 +25,23 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def explain(error: BaseException) -> None:
-    """Adds a line to an error that comes from a name livegrad does not have."""
+    """Adds a line to an error that comes from a name livegrad does not have, or a package."""
     name = missing(error)
     if name:
         error.add_note(sentence(name, _place(error.__traceback__)))
+    elif isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        if importlib.util.find_spec(package) is None:
+            error.add_note(uninstalled(package, _place(error.__traceback__)))
+
+
+def uninstalled(package: str, place: tuple[str, int] | None) -> str:
+    """Which package is not there, where it is wanted, and how to get it without PyTorch."""
+    where = f", which {place[0]} imports in line {place[1]}" if place else ""
+    return (
+        f"{package} is not installed in {sys.prefix}{where}: pip install {package}, "
+        "with --no-deps if it would bring PyTorch along"
+    )
 
 
 def missing(error: BaseException) -> str:

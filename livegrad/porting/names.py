@@ -103,6 +103,9 @@ MOVED = {
     "torch.utils.flop_counter": f"{_HERE}.flop_counter",
     "torch.utils.weak": f"{_HERE}.weak",
     "torch.version": f"{_HERE}.version",
+    "torchtext": f"{_HERE}.torchtext",
+    "torchtext.vocab.vectors": f"{_HERE}.torchtext.vocab",
+    "torchtext.vocab.vocab_factory": f"{_HERE}.torchtext.vocab",
     "torchvision": "livegrad.vision",
 }
 
@@ -120,7 +123,7 @@ SKIPPED = frozenset(
 PRIVATE = frozenset(
     "absent array_api asked asserting attr checks cli compiler compress control_flow "
     "creation datasets debug demo device dtypes environment events foreach graph introspection "
-    "legacy lint methods moving native ops porting printing runtime sequences settings "
+    "legacy lint methods moving native opcheck ops porting printing runtime sequences settings "
     "subclassing temporary tensor text train typed typing variable view vision".split()
 )
 
@@ -140,7 +143,7 @@ def is_torch(name: str) -> bool:
 
 def is_found_here(name: str) -> bool:
     """Whether it is ours to say where a module is: torch's, and torchvision's if needed."""
-    if is_torch(name) or f"{name}.".startswith("functorch."):
+    if is_torch(name) or name.split(".")[0] in ("functorch", "torchtext"):
         return True
     return is_torchvision(name) and not has_torchvision()
 
@@ -158,7 +161,7 @@ def has_torchvision() -> bool:
 
 def is_private(name: str) -> bool:
     """Whether torch has no such module, although livegrad has one of the name."""
-    if name in MOVED or is_torchvision(name):
+    if name in MOVED or not is_torch(name):
         return False
     return name.count(".") == 1 and name.split(".")[1] in PRIVATE
 
@@ -179,6 +182,6 @@ def find(name: str) -> ModuleType | None:
 def theirs(module: str) -> str:
     """What one of our modules is called by programs that know it as torch's."""
     for name, known in list(sys.modules.items()):
-        if is_torch(name) and getattr(known, "__name__", None) == module:
+        if is_found_here(name) and getattr(known, "__name__", None) == module:
             return name
     return module.replace(OURS, ROOT, 1)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_OURS = {"torch", "torchvision", "functorch"}  # the hook knows which of them are elsewhere
+_OURS = {
+    "torch",
+    "torchvision",
+    "torchtext",
+    "functorch",
+}  # the hook knows which of them are elsewhere
 
 
 class Waiting:

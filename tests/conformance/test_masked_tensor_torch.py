@@ -131,3 +131,29 @@ def test_what_is_refused() -> None:
         lg.linalg.inv(x)
     assert lg.masked.is_masked_tensor(x)
     assert isinstance(x, lg.Tensor)
+
+
+def test_gradients_of_ordinary_tensors_come_from_what_is_there() -> None:
+    """0 times NaN is NaN; what is not there has no part in it."""
+    for t in (torch, lg):
+        a = t.tensor([1.0, 2.0, math.nan])
+        b = t.tensor(1.0, requires_grad=True)
+        w = t.tensor([[2.0], [1.0]], requires_grad=True)
+        masked = t.masked.masked_tensor(a, ~t.isnan(a))
+        (found,) = t.autograd.grad(t.sum(masked * b), b, retain_graph=True)
+        assert float(_plain(found)) == 3.0
+        if t is lg:  # PyTorch does not broadcast masks
+            (found,) = t.autograd.grad((masked * w).sum(), w)
+            assert found.tolist() == [[3.0], [3.0]]
+
+
+def test_autograd_grad_masks_as_grad_does() -> None:
+    for t in (torch, lg):
+        x = t.masked.masked_tensor(t.tensor(DATA), t.tensor(MASK), requires_grad=True)
+        (found,) = t.autograd.grad((x * x).sum(), x)
+        assert np.array_equal(found.get_mask().numpy(), MASK)
+        assert np.array_equal(found.to_tensor(0).detach().numpy(), np.where(MASK, 2 * DATA, 0))
+
+
+def _plain(x: Any) -> Any:
+    return x.get_data() if hasattr(x, "get_data") else x

@@ -258,6 +258,12 @@ def test_forward_ad() -> None:
         assert forward_ad.unpack_dual(x).tangent is None
         with pytest.raises(RuntimeError, match="Nested"):
             forward_ad.enter_dual_level()
+        dual = forward_ad.make_dual(x, t.float())  # a tangent of another precision is cast
+        tangent = forward_ad.unpack_dual(dual.sin()).tangent
+        close(tangent, np.cos(X) * [1, 2, 3])
+        assert tangent.dtype == lg.float64
+        with pytest.raises(RuntimeError, match="shape of the tensor"):
+            forward_ad.make_dual(x, t[:2])
     with pytest.raises(RuntimeError, match="no level exists"):
         forward_ad.make_dual(x, t)
 

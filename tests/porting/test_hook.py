@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ MISSING = [
     ("from torch.nn import (\n    Linear,\n    Nothing,\n)", "torch.nn.Nothing", 1),
     ("import torch\nx = torch.ones(2)\nx.to_mkldnn()", "torch.Tensor.to_mkldnn", 3),
     ("import torch.nn as nn\nnn.Linaer(2, 3)", "torch.nn.Linaer", 2),
-    ("import torchtext", "torchtext", 1),
+    ("import torchtext.legacy", "torchtext.legacy", 1),
+    ("import torchaudio", "torchaudio", 1),
 ]
 
 
@@ -101,6 +103,19 @@ def test_a_missing_name_is_named_with_its_line(tmp_path: Path) -> None:
         assert "livegrad/porting" not in ran.stderr
     assert "dense" in run("-c", MISSING[3][0], cwd=tmp_path).stderr
     assert "did you mean torch.nn.Linear?" in run("-c", MISSING[4][0], cwd=tmp_path).stderr
+
+
+def test_a_missing_package_is_named_with_its_line_and_how_to_get_it(tmp_path: Path) -> None:
+    write(tmp_path, script="import torch\n\nimport not_there.at_all")
+    ran = run("script.py", cwd=tmp_path)
+    assert ran.returncode == 1
+    name, line = ran.stderr.strip().splitlines()[-2:]
+    assert name == "ModuleNotFoundError: No module named 'not_there'"
+    assert f"not_there is not installed in {sys.prefix}, which {tmp_path}/script.py" in line
+    assert "imports in line 3: pip install not_there" in line
+    # What a package does not have is no question of packages.
+    ran = run("-c", "import torch, json.nothing", cwd=tmp_path)
+    assert ran.stderr.strip().endswith("No module named 'json.nothing'")
 
 
 def test_programs_that_ask_whether_a_name_is_there_get_an_answer(tmp_path: Path) -> None:

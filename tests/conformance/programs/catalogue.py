@@ -419,6 +419,148 @@ OTHERS = [
     ),
 ]
 
+LOEBER = _all(
+    "patrickloeber+pytorchTutorial",
+    """
+    02_tensor_basics.py
+    03_autograd.py
+    04_backpropagation.py
+    05_1_gradientdescent_manually.py
+    05_2_gradientdescent_auto.py
+    06_1_loss_and_optimizer.py
+    07_linear_regression.py
+    08_logistic_regression.py
+    11_softmax_and_crossentropy.py
+    12_activation_functions.py
+    13_feedforward.py
+    16_tensorboard.py
+    17_save_load.py
+    """,
+    _mnist("data"),
+)
+
+PERSSON = _all(
+    "aladdinpersson+Machine-Learning-Collection",
+    """
+    Basics/pytorch_tensorbasics.py
+    Basics/pytorch_init_weights.py
+    Basics/pytorch_simple_fullynet.py
+    Basics/pytorch_simple_CNN.py
+    Basics/pytorch_rnn_gru_lstm.py
+    Basics/pytorch_bidirectional_lstm.py
+    Basics/pytorch_progress_bar.py
+    CNN_architectures/lenet5_pytorch.py
+    CNN_architectures/pytorch_resnet.py
+    CNN_architectures/pytorch_efficientnet.py
+    object_detection/YOLOv3/model.py
+    more_advanced/transformer_from_scratch/transformer_from_scratch.py
+    more_advanced/VAE/model.py
+    image_segmentation/semantic_segmentation_unet/model.py
+    """,
+    _mnist("ML/Pytorch/Basics/dataset"),
+    below="ML/Pytorch/",
+)
+
+PTRBLCK = _all(
+    "ptrblck+pytorch_misc",
+    """
+    LocallyConnected2d.py
+    accumulate_gradients.py
+    adaptive_batchnorm.py
+    batch_norm_manual.py
+    channel_to_patches.py
+    conv_rnn.py
+    edge_weighting_segmentation.py
+    image_rotation_with_matrix.py
+    momentum_update_nograd.py
+    mnist_autoencoder.py
+    shared_array.py
+    shared_dict.py
+    unet_demo.py
+    weighted_sampling.py
+    """,
+    _mnist("data"),
+)
+
+CLEANRL = _all(
+    "vwxyzjn+cleanrl",
+    """
+    ppo.py | --total-timesteps 2000 --no-cuda
+    dqn.py | --total-timesteps 1500 --learning-starts 200 --no-cuda
+    c51.py | --total-timesteps 1500 --learning-starts 200 --no-cuda
+    ppo_continuous_action.py | --env-id Pendulum-v1 --total-timesteps 2500 --no-cuda
+    ddpg_continuous_action.py | --env-id Pendulum-v1 --total-timesteps 400 --learning-starts 200
+    td3_continuous_action.py | --env-id Pendulum-v1 --total-timesteps 400 --learning-starts 200
+    sac_continuous_action.py | --env-id Pendulum-v1 --total-timesteps 400 --learning-starts 200
+    """,
+    below="cleanrl/",
+)
+
+CTR = _all(
+    "shenweichen+DeepCTR-Torch",
+    """
+    run_classification_criteo.py
+    run_regression_movielens.py
+    run_multivalue_movielens.py
+    run_multitask_learning.py
+    run_din.py
+    run_dien.py
+    """,
+    below="examples/",
+)
+
+SEQUENCES = [
+    *_all(
+        "locuslab+TCN",
+        """
+        adding_problem/add_test.py | --epochs 1 --seq_len 40 --levels 4 --batch_size 512
+        copy_memory/copymem_test.py | --epochs 1 --blank_len 30 --levels 3 --batch_size 200
+        """,
+        below="TCN/",
+    ),
+    *_all("karpathy+pytorch-made", "made.py"),
+    *_all(
+        "kamenbliznashki+normalizing_flows",
+        """
+        planar_flow.py | --train --n_steps 100 --log_interval 50 --flow_length 4
+        """,
+    ),
+    *_all("fxia22+pointnet.pytorch", "pointnet/model.py"),
+    *_all("google-research+torchsde", "examples/sde_gan.py | --steps 5"),
+    *_all(
+        "patrick-kidger+torchcde",
+        "example/time_series_classification.py | --num_epochs 2",
+    ),
+    *_all("Diego999+pyGAT", "train.py | --epochs 3 --no-cuda", ("cora", "data/cora")),
+]
+
+_ENGLISH = "PyTorchKorea+tutorials-kr"  # PyTorch's own tutorials; the code is the same
+TUTORIALS = _all(
+    _ENGLISH,
+    """
+    advanced_source/numpy_extensions_tutorial.py
+    advanced_source/python_custom_ops.py
+    beginner_source/basics/autogradqs_tutorial.py
+    beginner_source/basics/tensorqs_tutorial.py
+    beginner_source/blitz/neural_networks_tutorial.py
+    beginner_source/examples_autograd/polynomial_custom_function.py
+    beginner_source/examples_nn/dynamic_net.py
+    beginner_source/introyt/modelsyt_tutorial.py
+    beginner_source/introyt/trainingyt.py
+    beginner_source/nlp/advanced_tutorial.py
+    beginner_source/nlp/sequence_models_tutorial.py
+    beginner_source/nlp/word_embeddings_tutorial.py
+    intermediate_source/forward_ad_usage.py
+    intermediate_source/jacobians_hessians.py
+    intermediate_source/neural_tangent_kernels.py
+    intermediate_source/parametrizations.py
+    intermediate_source/pruning_tutorial.py
+    intermediate_source/reinforcement_q_learning.py
+    """,
+    ("fashion", "beginner_source/basics/data"),
+    ("fashion", "beginner_source/introyt/data"),
+)
+
 # Repositories whose README has programs.
 DOCUMENTS = [
     "lucidrains+vit-pytorch",
@@ -440,4 +582,5 @@ def programs(checkouts: Path) -> list[Program]:
     ]
     scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
     scripts += [DISTRIBUTED, KEON, BEGINNER, DIFFEQ, LABML, IGNITE]
+    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, CTR, SEQUENCES, TUTORIALS]
     return [*(program for part in scripts for program in part), *OTHERS, *found]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import livegrad as lg
+from livegrad.porting.hook import Torch
 from livegrad.utils import benchmark
 
 
@@ -62,6 +63,8 @@ def test_setup_runs_once_a_block_and_names_are_found() -> None:
 
 def test_statements_may_say_torch(monkeypatch: Any) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert benchmark.Timer("torch.ones(2)").timeit(1).number_per_run == 1
+    monkeypatch.setitem(sys.modules, "torch", Torch())  # as programs of PyTorch's have it
     assert benchmark.Timer("torch.ones(2)").timeit(1).number_per_run == 1
     monkeypatch.setitem(sys.modules, "torch", sys)  # another one is there
     with pytest.raises(NameError):

@@ -166,8 +166,9 @@ class Timer:
 def _known_names() -> dict[str, Any]:
     """Names that statements may use unasked; `torch` too, where that does not mean another."""
     package = sys.modules["livegrad"]
-    names = {"livegrad": package}
-    return {**names, "torch": package} if sys.modules.get("torch", package) is package else names
+    torch = sys.modules.get("torch", package)
+    ours = getattr(torch, "__file__", None) == package.__file__  # also as the module torch
+    return {"livegrad": package, "torch": torch} if ours else {"livegrad": package}
 
 
 def _compiled(stmt: str, setup: str, names: dict[str, Any]) -> Callable[..., float]:

@@ -1,0 +1,5 @@
+"""`torchtext.data.metrics`."""
+
+from __future__ import annotations
+
+from livegrad.text import bleu_score as bleu_score
