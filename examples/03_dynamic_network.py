@@ -37,15 +37,18 @@ images, labels, test_images, test_labels = data
 images, test_images = images.flatten(1), test_images.flatten(1)
 
 model = CounterNet(64, 64, 10)
+steps = 600 if args.quick else 2000
 optimizer = optim.Adam(model.parameters(), lr=3e-3)
+scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 
 losses = []
-for step in (bar := train.progress(range(400 if args.quick else 2000), "training")):
+for step in (bar := train.progress(range(steps), "training")):
     batch = lg.randint(0, len(images), (64,))
     optimizer.zero_grad()
     loss = F.cross_entropy(model(images[batch]), labels[batch])
     loss.backward()
     optimizer.step()
+    scheduler.step()
     losses.append(loss.item())
     bar.set(loss=loss)
     if step % 100 < 4:  # the four paths

@@ -77,28 +77,28 @@ class Translator(nn.Module):
         joined = lg.tanh(self.join(lg.cat([hidden, looked @ memory], dim=-1)))
         return self.outer(self.drop(joined)), state, looked
 
-    def beam_search(
-        self, source: Tensor, begin: int, end: int, beams: int, longest: int = 24
-    ) -> tuple[list[int], list[Tensor]]:
+    def search(self, source: Tensor, begin: int, end: int, beams: int) -> tuple[list[int], Any]:
         """The likeliest translation of one sentence (1, S), and where each word looked."""
         memory, state = self.encode(source)
         there = lg.ones_like(source).bool()
         done, open_ = [], [(0.0, [begin], state, [])]  # log-likelihood, words, state, looks
-        for _ in range(longest):
+        for _ in range(24):
             words = lg.tensor([row[1][-1:] for row in open_])
             states = lg.cat([row[2] for row in open_], dim=1)
             read = memory.expand(len(open_), -1, -1), there.expand(len(open_), -1)
             scores, states, looks = self.decode(words, states, *read)
-            best = F.log_softmax(scores[:, -1], dim=-1).topk(beams)
-            values, indices = best.values.tolist(), best.indices.tolist()
-            longer = [
-                (so_far + value, [*text, word], states[:, i : i + 1], [*looked, looks[i]])
-                for i, (so_far, text, _, looked) in enumerate(open_)
+            values, indices = [x.tolist() for x in F.log_softmax(scores[:, -1], -1).topk(beams)]
+            longer = sorted(
+                (-so_far - value, i, word)
+                for i, (so_far, *_) in enumerate(open_)
                 for value, word in zip(values[i], indices[i], strict=True)
+            )
+            rows = [
+                (-cost, [*open_[i][1], word], states[:, i : i + 1], [*open_[i][3], looks[i]])
+                for cost, i, word in longer[:beams]
             ]
-            longer.sort(key=lambda row: -row[0])
-            done += [row for row in longer[:beams] if row[1][-1] == end]
-            open_ = [row for row in longer[:beams] if row[1][-1] != end]
+            done += [row for row in rows if row[1][-1] == end]
+            open_ = [row for row in rows if row[1][-1] != end]
             if not open_ or (done and max(map(merit, done)) > merit(open_[0])):
                 break
         best_row = max(done or open_, key=merit)
@@ -176,12 +176,12 @@ with lg.no_grad():
         found["copy"].append(tokens)
         found["look-up"].append([lookup.get(x, (0.0, x))[1] for x in tokens])
         for name, beams in (("greedy", 1), ("4 beams", 4)):
-            written, looked = model.beam_search(source_field([a]), begin, end, beams)
+            written, looked = model.search(source_field([a]), begin, end, beams)
             found[name].append(in_full(tokens, written, looked))
 wanted = [[target_field.preprocess(b)] for _, b in test_pairs]
 bleu = {name: bleu_score(texts, wanted) for name, texts in found.items()}
 for i in range(3):
-    print(" →".join([test_pairs[i][0], f" {' '.join(found['4 beams'][i])}", f" {wanted[i][0]}"]))
+    print(" → ".join([test_pairs[i][0], " ".join(found["4 beams"][i]), " ".join(wanted[i][0])]))
 
 if plt := pyplot():
     plt.figure(figsize=(9, 4))

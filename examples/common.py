@@ -26,7 +26,8 @@ def arguments(about: str | None, **choices: Sequence[str]) -> argparse.Namespace
     parser.add_argument("--out", default=".", help="the folder for the picture (default: here)")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default: 0)")
     for name, values in choices.items():
-        parser.add_argument(f"--{name}", choices=values, default=values[0])
+        about = f"what it takes (default: {values[0]})"
+        parser.add_argument(f"--{name}", choices=values, default=values[0], help=about)
     args = parser.parse_args()
     try:  # now rather than after the training
         Path(args.out).mkdir(parents=True, exist_ok=True)

@@ -15,16 +15,20 @@ from livegrad.nn.module import Module
 from livegrad.serialization import save
 from livegrad.train.summary import size
 
-HEADINGS = ("model", "score", "change", "on disk", "smaller", "time", "faster")
+HEADINGS = ("model", "score", "change", "on disk", "smaller", "packed", "time", "faster")
 
 
 @dataclass
 class Entry:
-    """One model: its score, bytes of its saved state, and seconds of its quickest call."""
+    """One model: its score, bytes of its saved state, and seconds of its quickest call.
+
+    `packed`: bytes of the same file saved with a name that ends in .gz.
+    """
 
     name: str
     score: float | None
     nbytes: int
+    packed: int
     seconds: float
 
 
@@ -73,6 +77,7 @@ class Report:
             change,
             size(entry.nbytes),
             ratios[0],
+            size(entry.packed),
             f"{entry.seconds * 1e3:.3f} ms",
             ratios[1],
         )
@@ -82,10 +87,10 @@ class Report:
         return self.smaller, self.faster
 
 
-def size_on_disk(model: Module) -> int:
-    """Bytes of the model's state, saved as safetensors."""
+def size_on_disk(model: Module, packed: bool = False) -> int:
+    """Bytes of the model's state, saved as safetensors; or `packed`."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "state.safetensors")
+        path = os.path.join(folder, "state.safetensors" + (".gz" if packed else ""))
         save(model.state_dict(), path)
         return os.path.getsize(path)
 
@@ -120,12 +125,11 @@ def compare(
     finally:
         for name, model in models.items():
             model.train(modes[name])
-    return Report(
-        [
-            Entry(name, scores[name], size_on_disk(model), min(times[name]))
-            for name, model in models.items()
-        ]
-    )
+    entries = []
+    for name, model in models.items():
+        sizes = size_on_disk(model), size_on_disk(model, packed=True)
+        entries.append(Entry(name, scores[name], *sizes, min(times[name])))
+    return Report(entries)
 
 
 def _times(

@@ -132,11 +132,11 @@ class RNNBase(Module):
 
     def check_input(self, input: Any, batch_sizes: Any) -> None:
         """Raises unless the input has the dims and features it should."""
-        weight = getattr(self, self._all_weights[0][0])
-        if input.dtype is not weight.dtype and not is_autocast_on():
+        weights = getattr(self, self._all_weights[0][0]).dtype
+        if input.dtype is not weights and not is_autocast_on():
             raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-                f"Convert input: input.to({weight.dtype}), or convert model: "
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weights}). "
+                f"Convert input: input.to({weights}), or convert model: "
                 f"model.to({input.dtype})"
             )
         wanted = 3 if batch_sizes is None else 2

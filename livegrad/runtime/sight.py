@@ -62,18 +62,18 @@ Runtime.by_pieces = not Policy.whole
 
 
 class Seen:
-    """What a structure has cost so far, whether it is to be planned, and whether a plan of an
-    earlier process has been looked for.
+    """What a structure has cost so far, and at least each time; whether it is to be planned, and
+    whether a plan of an earlier process has been looked for.
 
     A plan is for leaves that are one where they were one. So what is planned is told apart by
     that: `alike` has what is known of each way, most often of one. `unfit`: no list has it.
     """
 
-    __slots__ = ("alike", "cost", "planned", "sought", "unfit")
+    __slots__ = ("alike", "cost", "least", "planned", "sought", "unfit")
 
     def __init__(self) -> None:
         self.alike: dict[tuple[int, ...], Seen] = {}
-        self.cost = 0
+        self.cost, self.least = 0, 1 << 62
         self.planned = self.sought = self.unfit = False
 
     def with_leaves(self, which: tuple[int, ...]) -> Seen:
@@ -235,19 +235,21 @@ def _show(nodes: list[Node], count: int, listed: Listed) -> None:
 def _account(seen: Seen, cost: int, sight: Sight) -> None:
     """Notes what a run has cost; enough, and the structure is planned.
 
-    A backward pass over values that were there before has no plan. It is recorded rule by rule if
-    what that takes is less than what a plan of it is expected to save.
+    A backward pass over values that were there before has no plan. It is recorded rule by rule,
+    for ever, if what that takes is less than what a plan of it is expected to save, each time: one
+    run that the machine was slow at says nothing.
     """
     digest = _digest(sight.nodes, sight.count)
     if digest:
         _note_sizes(digest, cost, not seen.cost)
     seen.cost += cost
+    seen.least = min(cost, seen.least)
     if Policy.saving * seen.cost < Policy.patience * Policy.price * sight.count:
         return
     over_values = sight.gradients_over_values()
     seen.planned = not over_values and is_short(sight.count)
     for gradient, walked in over_values:
-        if Policy.saving * cost > Policy.rule * walked:
+        if Policy.saving * seen.least > Policy.rule * walked:
             gradient.spec.refused = True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import IO, Any
 
 from livegrad.device import CPU, Device, as_device, home
@@ -25,6 +26,7 @@ from livegrad.serialization.legacy import (
     read_legacy,
     write_legacy,
 )
+from livegrad.serialization.packed import ENDING, looks_packed, packing, unpacked
 from livegrad.serialization.sharded import file_in, is_index, read_sharded
 from livegrad.serialization.structure import Encoder
 from livegrad.serialization.torch_format import prepare_torch, write_torch
@@ -55,7 +57,9 @@ def save(
     Whole modules, optimisers and objects of classes of your own are saved as the name of their
     class and their plain state, functions and classes as their names; `load` must find these.
 
-    A path holds the old file or the new one, never part of one, whatever happens meanwhile.
+    A path holds the old file or the new one, never part of one, whatever happens meanwhile. A path
+    that ends in .gz holds a packed file, of the format that the name before that says: smaller, and
+    read as a whole by `load`.
 
     Args:
         format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
@@ -65,10 +69,12 @@ def save(
         pickle_module, pickle_protocol: accepted, and not used.
         _use_new_zipfile_serialization: False writes what torch.save did before version 1.6.
     """
+    name = os.fsdecode(f) if isinstance(f, str | os.PathLike) else ""
+    packs = name.endswith(ENDING)
     if format is None:
-        named = isinstance(f, str | os.PathLike)
-        torch_like = not named or not os.fsdecode(f).endswith(_TORCH_ENDINGS)
-        wanted = "safetensors" if torch_like and _use_new_zipfile_serialization else "torch"
+        of_torch = name.removesuffix(ENDING).endswith(_TORCH_ENDINGS)
+        of_torch = of_torch or not _use_new_zipfile_serialization
+        wanted = "torch" if of_torch else "safetensors"
     else:
         wanted = format
     if wanted not in _FORMATS:
@@ -77,8 +83,8 @@ def save(
         raise ValueError("save: _use_new_zipfile_serialization is about the format 'torch'")
     # All is computed and checked before the file is touched.
     write = _prepared(obj, wanted, not _use_new_zipfile_serialization, format is None)
-    with writing(f) as file:
-        write(file)
+    with writing(f) as file, packing(file) if packs else nullcontext(file) as inner:
+        write(inner)
 
 
 def _prepared(obj: Any, format: str, old: bool, either: bool) -> Callable[[IO[bytes]], None]:
@@ -179,6 +185,8 @@ def _placed(x: Any, device: Device, done: dict[int, Any]) -> Any:
 
 def _read(source: Source, device: Device, weights_only: bool) -> Any:
     """What a single file holds; its first bytes tell the format."""
+    if looks_packed(source):
+        source = unpacked(source)
     if looks_like_layout(source):
         return read_document(source, read_layout(source), device, weights_only)
     value = _read_pickled(source)
@@ -216,4 +224,6 @@ def load_file(filename: Any, device: Any = "cpu") -> dict[str, Any]:
     """The tensors of a safetensors file by name, whatever structure was saved with them."""
     place = home(device)
     source = open_source(filename, True)
+    if looks_packed(source):
+        source = unpacked(source)
     return read_tensors(source, read_layout(source), place)

@@ -175,6 +175,7 @@ def test_lenet_stays_as_good(tmp_path: Path) -> None:
     assert after.score is not None
     assert after.score > before.score - 0.01
     assert report.smaller("int8") > 3
+    assert report["int8"].packed < report["int8"].nbytes
     assert "int8" in str(report)
     assert "smaller" in str(report)
     lg.save(small, tmp_path / "small.safetensors")

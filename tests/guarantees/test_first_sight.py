@@ -253,6 +253,42 @@ def test_what_repeats_is_planned_when_it_has_cost_enough(monkeypatch):
     assert len(results) == 1
 
 
+def test_one_slow_run_does_not_have_a_backward_pass_recorded_rule_by_rule(monkeypatch):
+    monkeypatch.setattr(sight.Policy, "price", 1)
+    monkeypatch.setattr(sight.Policy, "patience", 1)
+    monkeypatch.setattr(sight.Policy, "rule", 100)
+    times = [0]
+
+    def tick(cost):
+        """Each question for the time comes so much after the last."""
+        monkeypatch.setattr(sight, "_now", lambda: times.append(times[-1] + cost) or times[-1])
+
+    weight, x = lg.ones(3, requires_grad=True), lg.arange(3.0)
+
+    def step():
+        loss = (weight * x).tanh().exp().sum()
+        loss.item()  # a read, so that backward goes over values
+        loss.backward()
+        with lg.no_grad():
+            weight.sub_(weight.grad)
+        weight.grad = None
+
+    def refused():
+        return any(spec.refused for spec in pending.GRADIENT.cache.values())
+
+    pending.GRADIENT.cache.clear()
+    for cost in [10] * 5 + [10**9] + [10] * 5:
+        tick(cost)
+        step()
+    assert not refused()
+    pending.GRADIENT.cache.clear()
+    sight.forget()
+    tick(10**9)
+    for _ in range(4):
+        step()
+    assert refused()
+
+
 def test_which_leaves_are_one_tells_plans_apart(monkeypatch):
     """Rows drawn from a buffer: some are drawn twice, others each time."""
     monkeypatch.setattr(sight.Policy, "price", 1)

@@ -94,6 +94,8 @@ def check_array(array: np.ndarray[Any, Any], dtype: DType) -> None:
         raise TypeError(f"must be real number, not complex; got numbers for {dtype.name}")
     if dtype.category != dtypes.INT or not array.size:
         return
+    if dtype is dtypes.int64 and array.dtype == np.int64:
+        return  # by far the commonest
     if array.dtype == np.uint64 and dtype is not dtypes.uint64:
         raise ValueError("Overflow when unpacking long long; got an integer beyond int64")
     lowest, highest = limits(dtype)
