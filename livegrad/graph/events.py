@@ -45,6 +45,8 @@ DROPPED: list[Listener] = []  # dropped(): functional dropout without gradients
 WALKED: list[Listener] = []  # walked(): a backward pass was recorded, rule by rule
 # flushing(reason): a flush is about to begin, perhaps told twice; gives nodes to compute as well.
 FLUSHING: list[Callable[[str], tuple[Node, ...]]] = []
+# taken_up(before): the flush goes on with other pending nodes: some were missing, or were there.
+TAKEN_UP: list[Listener] = []
 
 BEGUN: list[Listener] = []  # begun(): a flush, for profiles
 NOTED: list[Callable[[Node], None]] = []  # noted(node): as it is recorded, and there are listeners

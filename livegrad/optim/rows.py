@@ -9,7 +9,9 @@ from livegrad.graph import spent
 from livegrad.graph.handle import node_of
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.watch import BLAMING
 from livegrad.graph.writes import rebind
+from livegrad.ops.bookkeeping.finite import ask_apart, may_ask
 from livegrad.ops.picking.gathering import embedding_lookup
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.shaping.movement import reshape_to
@@ -25,10 +27,20 @@ def apart(params: list[Any], grads: list[Any]) -> tuple[list[Any], list[Any], Pa
     """
     sparse = [(p, g) for p, g in zip(params, grads, strict=True) if g.is_sparse]
     if sparse:
+        _ask()
         flush("optimizer.step()")
         spent.cut(LOCAL.state.site)
     dense = [(p, g) for p, g in zip(params, grads, strict=True) if not g.is_sparse]
     return [p for p, _ in dense], [g for _, g in dense], sparse
+
+
+def _ask() -> None:
+    """Has the gradients of this step asked about, elements of sparse ones too: see `finite.py`."""
+    if BLAMING.state is LOCAL.state and may_ask(LOCAL.state):
+        BLAMING.state = None
+        groups = BLAMING.optimizer.param_groups
+        found = [p._grad for group in groups for p in group["params"] if p._grad is not None]
+        ask_apart(groups, *[g._values() for g in found if g.is_sparse])
 
 
 def _as_rows(x: Any, values: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from livegrad.graph.events import TAKEN_UP, tell
 from livegrad.graph.handle import NOBODY
 from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
@@ -34,10 +35,13 @@ def drop_computed(state: State) -> None:
 
 def take_up(state: State, nodes: list[Node], handles: list[Any]) -> None:
     """Makes these the pending nodes, and numbers them anew."""
+    before = state.nodes
     state.move_on()
     state.nodes, state.handles = nodes, handles
     for place, node in enumerate(nodes):
         node.index = state.base + place
+    if TAKEN_UP:
+        tell(TAKEN_UP, before)
 
 
 def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from livegrad.graph.events import BACKWARD, STEP, WALKED
+from livegrad.graph.events import BACKWARD, STEP, TAKEN_UP, WALKED
 from livegrad.graph.state import LOCAL, State
 from livegrad.graph.views import taken_by
 from livegrad.nn.module import Module
@@ -219,6 +219,15 @@ def _stepping(optimizer: Any, before: bool) -> None:
         leave(len(marks.open) - 1)
 
 
+def _taken_up(before: list[Any]) -> None:
+    """Nodes that a flush goes on with belong to what they belonged to."""
+    known, state = HERE.marks.noted, LOCAL.state
+    if known is not None and known.at[1] == len(before):
+        belong = dict(zip(map(id, before), known.modules, strict=True))
+        known.modules = [belong.get(id(node), "") for node in state.nodes]
+        known.at = state.base, len(state.nodes)
+
+
 class _Watching:
     """How many recorders there are, and how many of them take notes now, in all threads."""
 
@@ -242,6 +251,7 @@ _LISTENERS: list[tuple[list[Any], Any]] = [
     (BACKWARD, _backward),
     (WALKED, _walked),
     (STEP, _stepping),
+    (TAKEN_UP, _taken_up),
 ]
 
 

@@ -7,16 +7,12 @@ goes through, with the edges turned round.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from livegrad.compiler.flops import flops_of as product_flops
 from livegrad.graph.events import NODES
-from livegrad.graph.handle import node_of
 from livegrad.graph.node import Node
 from livegrad.graph.state import State
-from livegrad.graph.walking import inputs_first
-from livegrad.view.asking import Graph
 from livegrad.view.calls import BACKWARD_MARK, NAMES, UPDATE_MARK, names_by_node
 from livegrad.view.nodes import BACKWARD, FORWARD, LEAF, SETUP, UPDATE, GraphNode
 from livegrad.view.places import place_of
@@ -25,9 +21,6 @@ from livegrad.view.places import place_of
 _PRODUCTS: dict[Any, int] = {}
 _MOST_KNOWN = 4096
 
-# A graph of more nodes is cut: what was recorded last is kept.
-MOST_NODES = 100_000
-
 
 class Captured:
     """The nodes of one flush. `order` has the number of each pending node, by its place."""
@@ -35,57 +28,56 @@ class Captured:
     def __init__(self) -> None:
         self.nodes: dict[int, GraphNode] = {}
         self.order: list[int] = []
-        self.left_out = 0
+        self.is_summary = False  # nodes stand for many that are alike: see summary.py
         # Of each recorded backward, for each leaf: who gives it its gradient, and its name.
         self.gradients: dict[int, list[tuple[list[int], str]]] = {}
 
 
 def capture(state: State, modules: Sequence[str]) -> Captured:
     """What is pending in a thread; `modules` has, for each node, the module it belongs to."""
-    pending = state.nodes[-MOST_NODES:]
-    cut = len(state.nodes) - len(pending)
     made = Captured()
-    made.left_out = cut
-    made.order = [0] * cut + [NODES[node] for node in pending]
-    for node, module in zip(pending, modules[cut:], strict=True):
+    made.order = [NODES[node] for node in state.nodes]
+    for node, module in zip(state.nodes, modules, strict=True):
         if node.op.kind == "gradient" and _mirror(made, node, state):
             continue
         _add(made, node, module)
-    _add_leaves(made, pending)
-    _find_modules_of_gradients(made)
+    _add_leaves(made, state.nodes)
+    find_modules_of_gradients(made.nodes)
     return made
 
 
-def graph_of(tensor: Any) -> Graph:
-    """What a tensor was computed from, as far as it is still known."""
-    root = node_of(tensor)
-    order = list(islice(inputs_first([root], lambda node: node.inputs), MOST_NODES))
+def history(root: Node, inner: Sequence[Node]) -> Captured:
+    """`inner`, which are what a value was computed from, and the leaves that they read."""
     made = Captured()
-    inner = [node for node in order if node.inputs or node.buffer is None]
     for node in inner:
         _add(made, node, "")
     _add_leaves(made, inner or [root])
     if not inner:
-        made.nodes[NODES[root]] = _leaf(root, {})
-    return Graph(made.nodes, title=f"{root.op.name} {list(root.meta.shape)}")
+        made.nodes[NODES[root]] = leaf(root, {})
+    return made
 
 
 # --------------------------------------------------------------------------------------- nodes
 
 
 def _add(made: Captured, node: Node, module: str) -> None:
+    found = plain(node, tuple([NODES[x] for x in node.inputs]), module)
+    if node.op.kind == "gradient_of":
+        _connect_gradient(made, node, found)
+    made.nodes[found.number] = found
+
+
+def plain(node: Node, inputs: tuple[int, ...], module: str) -> GraphNode:
+    """A pending node; `module` is what was noted of it."""
     phase = FORWARD
     if node.op.kind in ("gradient", "gradient_of") or module == BACKWARD_MARK:
         phase, module = BACKWARD, ""
     elif module.startswith(UPDATE_MARK) or node.op.kind == "update":
         phase, module = UPDATE, module.removeprefix(UPDATE_MARK)
-    inputs = tuple([NODES[x] for x in node.inputs])
     found = _plain(node, NODES[node], phase, inputs, module)
     if phase == FORWARD and found.function.endswith("__init__"):
         found.phase = SETUP
-    if node.op.kind == "gradient_of":
-        _connect_gradient(made, node, found)
-    made.nodes[found.number] = found
+    return found
 
 
 def _plain(node: Node, number: int, phase: str, inputs: tuple[int, ...], module: str) -> GraphNode:
@@ -133,13 +125,14 @@ def _add_leaves(made: Captured, nodes: Sequence[Node]) -> None:
     for number, x in leaves.items():
         if x.op.kind == "gradient":
             continue
-        leaf = made.nodes[number] = _leaf(x, names)
+        made.nodes[number] = found = leaf(x, names)
         reader = readers.get(number)
-        if not leaf.name and reader is not None and reader.phase == UPDATE:
-            leaf.op, leaf.module = "state", reader.module
+        if not found.name and reader is not None and reader.phase == UPDATE:
+            found.op, found.module = "state", reader.module
 
 
-def _leaf(node: Node, names: dict[int, str]) -> GraphNode:
+def leaf(node: Node, names: dict[int, str]) -> GraphNode:
+    """A value that was there before; `names` are those of parameters, by the address of a node."""
     name = names.get(id(node), "")
     found = _plain(node, NODES[node], LEAF, (), name.rpartition(".")[0])
     found.name, found.flops = name, 0
@@ -168,16 +161,20 @@ def _mirror(made: Captured, gradient: Node, state: State) -> bool:
         inputs = tuple(dict.fromkeys([*first, *readers.get(id(node), ())]))
         forward = made.nodes.get(number)
         module = forward.module if forward is not None else ""
-        mirrored = _plain(node, -number, BACKWARD, inputs, module)
-        mirrored.of, mirrored.op = number, f"{node.op.name} backward"
-        mirrored.attrs = ""
-        mirrored.flops += products_of(node)  # of products, the gradient is two
-        made.nodes[-number] = mirrored
+        made.nodes[-number] = mirrored(node, number, inputs, module)
     names = [NAMES.name_of(leaf()) for leaf in held.leaves]
     made.gradients[NODES[gradient]] = [
         (readers.get(each, []), name) for each, name in zip(held.ids, names, strict=True)
     ]
     return True
+
+
+def mirrored(node: Node, number: int, inputs: tuple[int, ...], module: str) -> GraphNode:
+    """The gradient of a node that is known by a number."""
+    found = _plain(node, -number, BACKWARD, inputs, module)
+    found.of, found.op, found.attrs = number, f"{node.op.name} backward", ""
+    found.flops += products_of(node)  # of products, the gradient is two
+    return found
 
 
 def _connect_gradient(made: Captured, node: Node, found: GraphNode) -> None:
@@ -192,15 +189,15 @@ def _connect_gradient(made: Captured, node: Node, found: GraphNode) -> None:
     found.op = "gradient"
 
 
-def _find_modules_of_gradients(made: Captured) -> None:
+def find_modules_of_gradients(nodes: dict[int, GraphNode]) -> None:
     """Gradients that were recorded rule by rule belong to the module of the node that they are the
     gradient of: they have its line, and read it or what it reads."""
     by_line: dict[tuple[str, int], list[GraphNode]] = {}
-    for node in made.nodes.values():
+    for node in nodes.values():
         if node.phase == FORWARD:
             by_line.setdefault((node.file, node.line), []).append(node)
-    for node in made.nodes.values():
-        if node.phase != BACKWARD or node.of or node.module:
+    for node in nodes.values():
+        if node.phase != BACKWARD or node.module or node.of in nodes:
             continue
         alike = by_line.get((node.file, node.line), [])
         reads = set(node.inputs)

@@ -144,7 +144,7 @@ def _step_line(step: StepRecord, began: int) -> dict[str, Any]:
 # Columns of nodes; those that are texts are numbers in a table of texts.
 _TEXTS = ("op", "phase", "dtype", "name", "file", "function", "module", "attrs")
 _REST = ("number", "shape", "inputs", "line", "nbytes", "flops", "of", "kernels", "seconds")
-_LAST = ("stats", "failed")
+_LAST = ("stats", "failed", "count")
 COLUMNS = (*_TEXTS, *_REST, *_LAST)
 
 
@@ -178,7 +178,7 @@ def _kernel(graph: Graph, kernel: Any) -> dict[str, Any]:
         "ops": kernel.ops, "shape": kernel.shape, "nodes": kernel.nodes,
         "op_nodes": kernel.op_nodes, "seconds": kernel.seconds, "nbytes": kernel.nbytes,
         "flops": kernel.flops, "plan": kernel.plan, "flush": kernel.flush, "tier": kernel.tier,
-        "threads": len(kernel.threads), "busy": kernel.busy,
+        "count": kernel.count, "threads": len(kernel.threads), "busy": kernel.busy,
         "reads": [[source, between(graph.kernels[source], kernel)] for source in kernel.reads],
     }  # fmt: skip
 

@@ -49,7 +49,8 @@ def _node_line(node: GraphNode) -> str:
     took = f"   {node.seconds * 1e6:.1f} µs" if node.seconds else ""
     kernels = "" if not node.kernels else f"   kernel {', '.join(map(str, node.kernels))}"
     failed = "   ✗ " + node.attrs if node.failed else ""
-    return f"{node.op} {list(node.shape)} {node.dtype}   {node.where}{kernels}{took}{failed}"
+    times = f" ×{node.count:,}" if node.count > 1 else ""
+    return f"{node.op}{times} {list(node.shape)} {node.dtype}   {node.where}{kernels}{took}{failed}"
 
 
 # ---------------------------------------------------------------------------------------- dot

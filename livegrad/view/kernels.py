@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -23,13 +24,18 @@ class Account:
         # Of each kernel: (number of a node, work) for all it computes.
         self.work: list[list[tuple[int, int]]] = []
         # Bytes of the arena that its kernels share, and of memory for its results.
-        self.arena = executable.plan.arena
-        self.results = sum([buffer.nbytes for buffer in executable.plan.buffers])
+        is_list = hasattr(executable, "step_places")
+        self.arena = executable.arena if is_list else executable.plan.arena
+        self.results = 0 if is_list else sum([buffer.nbytes for buffer in executable.plan.buffers])
         self._captured = captured
-        if hasattr(executable, "step_places"):
-            self._take_list(executable)
-        else:
+        if not is_list:
             self._take_plan(executable)
+            if captured.is_summary:
+                self._unite()
+        elif captured.is_summary:
+            self._take_entries(executable)
+        else:
+            self._take_list(executable)
 
     # ---- whole plans ---------------------------------------------------------------------------
 
@@ -71,7 +77,49 @@ class Account:
             number = -number
         return number if number in self._captured.nodes else 0
 
+    def _unite(self) -> None:
+        """Makes one of kernels with the same code that compute what is shown as the same nodes."""
+        found: dict[Any, list[int]] = {}
+        for kernel in self.kernels:
+            found.setdefault((kernel.name, kernel.op_nodes), []).append(kernel.number)
+        groups = list(found.values())
+        new = {number: i for i, group in enumerate(groups) for number in group}
+        united = []
+        for i, group in enumerate(groups):
+            alike = [self.kernels[number] for number in group]
+            reads = {new[x] for kernel in alike for x in kernel.reads} - {i}
+            united.append(replace(
+                alike[0], number=i, reads=tuple(sorted(reads)), count=len(alike),
+                nbytes=sum([k.nbytes for k in alike]), flops=sum([k.flops for k in alike]),
+            ))  # fmt: skip
+        self.work = [
+            [(node, share * len(group)) for node, share in self.work[group[0]]] for group in groups
+        ]
+        self.signatures = [self.signatures[group[0]] for group in groups]
+        self.kernels, self.lives = united, []
+
     # ---- pieces --------------------------------------------------------------------------------
+
+    def _take_entries(self, listed: Any) -> None:
+        """The entries of a list, those that are alike as one."""
+        cards, places = listed.entry_cards, listed.entry_places
+        counted = Counter(zip(self._numbers_of(places), cards, strict=True))
+        for (found, card), count in counted.items():
+            node = self._captured.nodes.get(found)
+            nodes = (found,) if node is not None else ()
+            shape = node.shape if node is not None else ()
+            for told in listed.steps_by(card):
+                flops = prod(shape) * max(1, len(told.ops)) * count
+                if told.kind == "product" and node is not None:
+                    flops = max(flops, node.flops)
+                self.kernels.append(GraphKernel(
+                    len(self.kernels), kernel_name(told.signature) if told.signature else "",
+                    told.kind, tuple(told.ops), shape, nodes, plan=PLANS[listed], tier="piece",
+                    nbytes=prod(shape) * 4 * count, flops=flops, op_nodes=nodes * len(told.ops),
+                    count=count,
+                ))  # fmt: skip
+                self.signatures.append(told.signature)
+                self.work.append([(found, max(1, flops))] if nodes else [])
 
     def _take_list(self, listed: Any) -> None:
         plan = listed.plan
@@ -98,7 +146,7 @@ class Account:
             self.work.append([(found, max(1, flops))] if nodes else [])
         self._take_lives(listed, numbers)
 
-    def _numbers_of(self, places: list[int]) -> list[int]:
+    def _numbers_of(self, places: Sequence[int]) -> list[int]:
         """The captured node that each step belongs to: what comes to a place again is its gradient.
 
         Sums of gradients belong to nobody.

@@ -15,7 +15,8 @@ class GraphNode:
 
     `phase` is forward, backward, update, leaf, or setup: what `__init__` of modules records. A
     backward node stands for the gradient of the forward node `of`, and its number is that node's
-    with a minus. Times and bytes are shares of those of the kernels.
+    with a minus. Times and bytes are shares of those of the kernels. Of very large graphs, a node
+    stands for `count` that are alike, and has what they took together.
     """
 
     number: int
@@ -37,6 +38,7 @@ class GraphNode:
     seconds: float = 0.0
     stats: dict[str, Any] | None = None
     failed: bool = False
+    count: int = 1
 
     @property
     def where(self) -> str:
@@ -47,7 +49,8 @@ class GraphNode:
         name = f" {self.name}" if self.name else ""
         module = f"  {self.module}" if self.module else ""
         where = f"  {self.where}" if self.where else ""
-        return f"{self.op}{name} {list(self.shape)} {self.dtype}{where}{module}"
+        times = f" ×{self.count:,}" if self.count > 1 else ""
+        return f"{self.op}{name}{times} {list(self.shape)} {self.dtype}{where}{module}"
 
 
 @dataclass(slots=True)
@@ -75,6 +78,8 @@ class GraphKernel:
     started: int = 0
     # Of each thread that took part: its number, and when it began and ended. () if one did it all.
     threads: tuple[tuple[int, int, int], ...] = ()
+    # How often it ran, where what is alike is shown as one.
+    count: int = 1
 
     @property
     def busy(self) -> float | None:
@@ -86,7 +91,8 @@ class GraphKernel:
 
     def __str__(self) -> str:
         took = "" if self.seconds is None else f"  {self.seconds * 1e6:.1f} µs"
-        return f"{self.number}. {self.kind} {list(self.shape)}: {' '.join(self.ops)}{took}"
+        times = f" ×{self.count:,}" if self.count > 1 else ""
+        return f"{self.number}. {self.kind} {list(self.shape)}: {' '.join(self.ops)}{times}{took}"
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from livegrad.graph.events import (
     RAN,
     READ,
     STEP,
+    TAKEN_UP,
     Compiled,
     Listening,
     OnNumber,
@@ -40,7 +41,7 @@ from livegrad.runtime.plans import digest_of_specs
 from livegrad.view import calls
 from livegrad.view.asking import Graph
 from livegrad.view.budget import Budget
-from livegrad.view.capture import Captured, capture
+from livegrad.view.capture import Captured
 from livegrad.view.changing import Changes
 from livegrad.view.failure import failure_of
 from livegrad.view.kernels import Account
@@ -48,6 +49,7 @@ from livegrad.view.loading import watch_loading
 from livegrad.view.places import place_of
 from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
+from livegrad.view.summary import captured
 from livegrad.view.training import Training
 
 MOST_STEPS = 500
@@ -79,6 +81,7 @@ class Known:
         if self._rest is None or self._rest.captured.order != left:
             part = Captured()
             part.nodes, part.order = self.captured.nodes, left
+            part.is_summary = self.captured.is_summary
             self._rest = Known(part)
         return self._rest if left else None
 
@@ -170,7 +173,7 @@ class Recorder:
         self.curves: dict[str, deque[tuple[int, float]]] = {}
         self._readings: dict[int, _Reading] = {}
         # Graphs are taken once for each structure; programs that change all the time have many.
-        self.budgets = [Budget(0.01, 0.5), Budget(0.005, 0.1), Budget(0.005, 0.1)]
+        self.budgets = [Budget(0.01, 2.0), Budget(0.005, 0.1), Budget(0.005, 0.1)]
         self._for_graphs, self._for_values, for_training = self.budgets
         self.training = Training(for_training)
         self.code = Changes(self)
@@ -200,6 +203,7 @@ class Recorder:
         ]
         self._in_full: list[tuple[list[Any], Any]] = [
             (FLUSHING, self._flushing),
+            (TAKEN_UP, self._taken_up),
             (RAN, self._ran),
         ]
 
@@ -277,8 +281,8 @@ class Recorder:
         module = calls.FAILURE.module if calls.FAILURE.error is error else ""
         calls.FAILURE.error = None
         step.error = failure_of(error, module)
-        captured = capture(LOCAL.state, calls.noted(LOCAL.state).modules)
-        step.failed = Graph(captured.nodes, title="until the error")
+        until = captured(LOCAL.state, calls.noted(LOCAL.state).modules)
+        step.failed = Graph(until.nodes, title="until the error")
         self._seen = (-1, -1)
 
     @property
@@ -307,7 +311,7 @@ class Recorder:
         wanted = self.values and self._for_values.allows()
         if known is None or wanted:
             if wanted or self._for_graphs.allows():
-                known = self._graphs[key] = Known(capture(state, noted.modules))
+                known = self._graphs[key] = Known(captured(state, noted.modules))
                 while len(self._graphs) > MOST_GRAPHS:
                     del self._graphs[next(iter(self._graphs))]
                 (self._for_values if wanted else self._for_graphs).spend(started)
@@ -316,6 +320,14 @@ class Recorder:
         self._current = known
         self._asked_values = _with_values(state.nodes) if wanted and known is not None else []
         return tuple(self._asked_values)
+
+    def _taken_up(self, before: list[Node]) -> None:
+        """A flush goes on with other nodes than it began with: theirs is the graph."""
+        if self._is_mine() and not LOCAL.state.outer:
+            told, self._current = self._current, None
+            if told is not None and told.executable is None:
+                self._forget(told)
+            self._flushing("")
 
     def _ran(self, ran: Ran) -> None:
         if not self._is_mine() or LOCAL.state.outer:

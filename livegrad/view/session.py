@@ -14,13 +14,13 @@ from typing import Any
 
 from livegrad.graph.handle import Handle
 from livegrad.view.asking import Graph
-from livegrad.view.capture import graph_of
 from livegrad.view.document import Document, LiveDocument
 from livegrad.view.files import FileDocument, save
 from livegrad.view.gate import Gate
 from livegrad.view.record import MOST_STEPS, Recorder, StepRecord
 from livegrad.view.server import Server
 from livegrad.view.steps import graph_of_step
+from livegrad.view.summary import graph_of
 
 
 class Watch:

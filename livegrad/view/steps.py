@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from livegrad.view.asking import Graph
-from livegrad.view.capture import MOST_NODES
+from livegrad.view.capture import find_modules_of_gradients
 from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
 from livegrad.view.record import Flush, Span, StepRecord
+from livegrad.view.summary import MOST_NODES
 
 
 def graph_of_step(step: StepRecord) -> Graph:
@@ -21,12 +22,12 @@ def graph_of_step(step: StepRecord) -> Graph:
         if flush.known is None or len(nodes) >= MOST_NODES:
             graph.left_out += flush.nodes
             continue
-        graph.left_out += flush.known.captured.left_out
         _merge(nodes, flush.known.captured.nodes.values())
         _add_kernels(graph, flush, place, step.spans)
         for number, stats in flush.stats.items():
             if number in nodes:
                 nodes[number].stats = stats
+    find_modules_of_gradients(nodes)
     if step.failed is not None:
         _merge(nodes, step.failed)
     if step.error:

@@ -32,6 +32,11 @@ class Scene(NamedTuple):
     def line(self) -> int:
         return marked_line(self.make)
 
+    @property
+    def file(self) -> str:
+        found: str = self.make.__code__.co_filename
+        return found
+
 
 SCENES: dict[str, Scene] = {}
 

@@ -25,9 +25,8 @@
 
   function titleOf(at) {
     if (at.kind !== "op") return at.title;
-    if (at.label) return at.label;
-    const name = at.node.name;
-    return name ? name.split(".").slice(-1)[0] : at.node.op;
+    const name = at.label || (at.node.name ? at.node.name.split(".").slice(-1)[0] : at.node.op);
+    return name + LG.times(at.node.count);
   }
 
   function detailOf(at) {
@@ -36,9 +35,9 @@
       if (node.failed) return node.attrs;
       return `${LG.shape(node.shape)} ${LG.shortType(node.dtype)}`;
     }
-    const count = at.nodes.filter((node) => node.phase !== "leaf").length;
+    const count = LG.countOf(at.nodes.filter((node) => node.phase !== "leaf"));
     const took = LG.sum(at.nodes, (node) => node.seconds);
-    return `${count} op${count === 1 ? "" : "s"}${took ? ` · ${LG.time(took)}` : ""}`;
+    return `${count.toLocaleString("en")} op${count === 1 ? "" : "s"}${took ? ` · ${LG.time(took)}` : ""}`;
   }
 
   LG.shortType = (dtype) => dtype.replace("float", "f").replace("uint", "u").replace(/^int/, "i").replace("complex", "c").replace("bfloat", "bf");

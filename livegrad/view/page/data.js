@@ -52,6 +52,7 @@
     const nodes = rows.map((row) => {
       const node = {};
       columns.forEach((name, i) => { node[name] = i < text ? texts[row[i]] : row[i]; });
+      node.count ??= 1; // records of before
       node.readers = [];
       return node;
     });

@@ -273,6 +273,7 @@
       LG.h("dl", {},
         row("value", `${LG.shape(node.shape)}  ${node.dtype}`),
         row("phase", node.phase),
+        row("how often", node.count > 1 ? node.count.toLocaleString("en") : null),
         row("arguments", node.attrs),
         row("line", node.line ? LG.h("button", { class: "link", onclick: () => LG.showLine(node.file, node.line) }, LG.where(node)) : null),
         row("function", node.function),
@@ -317,7 +318,8 @@
     return [
       LG.h("h2", {}, `Step ${step.number}`),
       step.error ? failure(step.error) : null,
-      LG.h("dl", {}, row("took", LG.time(step.seconds)), row("operations", String(ops.length)), row("kernels", String(step.kernels.size)),
+      LG.h("dl", {}, row("took", LG.time(step.seconds)), row("operations", LG.countOf(ops).toLocaleString("en")), row("kernels", LG.countOf([...step.kernels.values()]).toLocaleString("en")),
+        row("drawn as", LG.countOf(ops) > ops.length ? `${ops.length} boxes: those of one line are one` : null),
         row("values", LG.bytes(LG.sum(ops, (n) => n.nbytes))), row("work", LG.flops(LG.sum(ops, (n) => n.flops))),
         row("not drawn", step.left_out ? `${step.left_out} ${step.left_out === 1 ? "node" : "nodes"}, not recorded in full` : null)),
       list("Slowest", line("seconds", LG.time)),

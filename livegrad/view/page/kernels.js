@@ -37,7 +37,7 @@
     const total = LG.sum(all, (kernel) => kernel.seconds) || 1;
     const columns = [
       ["", (k) => String(k.number), "right dim"],
-      ["kernel", (k) => LG.h("span", {}, LG.h("b", {}, k.kind), LG.h("small", {}, ` ${LG.shape(k.shape)}`))],
+      ["kernel", (k) => LG.h("span", {}, LG.h("b", {}, k.kind), LG.h("small", {}, ` ${LG.shape(k.shape)}${LG.times(k.count)}`))],
       ["operations", (k) => LG.h("span", { class: "ops" }, counted(k.ops))],
       ["time", (k) => LG.time(k.seconds), "right"],
       ["share", (k) => LG.h("span", { class: "meter" }, LG.h("i", { style: `width:${(100 * (k.seconds || 0)) / total}%` })), ""],

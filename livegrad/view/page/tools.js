@@ -70,6 +70,10 @@ LG.shape = (shape) => (shape.length ? shape.join("×") : "scalar");
 LG.base = (file) => file.slice(file.lastIndexOf("/") + 1);
 LG.where = (node) => (node.line ? `${LG.base(node.file)}:${node.line}` : "");
 
+// Of very large graphs, a node stands for many that are alike.
+LG.times = (count) => (count > 1 ? ` ×${count.toLocaleString("en")}` : "");
+LG.countOf = (nodes) => LG.sum(nodes, (node) => node.count);
+
 LG.sum = (list, of) => list.reduce((total, x) => total + (of(x) || 0), 0);
 
 // A histogram as small bars.

@@ -29,6 +29,9 @@ from livegrad.runtime.cpu.pieces.lives import Lived, blocks_of, lives_of, used_b
 from livegrad.runtime.cpu.pieces.making import BY_CARD
 from livegrad.runtime.cpu.pieces.moulds import Told
 
+# Of longer lists it is not noted which memory each entry reads and writes.
+_MOST_LIVES = 200_000
+
 
 class Listed:
     """A list that has run. It stands where an Executable stands for a whole plan in events.
@@ -57,18 +60,31 @@ class Listed:
         entries = desk.tables[ENTRIES][: desk.listed * (ENTRY // WORD)]
         self.entries += entries
         self.arena = desk[TOP]
-        if FLUSHING:
+        if FLUSHING and len(self.entries) <= _MOST_LIVES * (ENTRY // WORD):
             self._used += used_by(entries, desk.tables[WORDS])
             self._blocks = blocks_of(desk.tables[BLOCKS], desk[BLOCKS_MADE])
             base = desk[BASE]
             self._kept = {x.ptr: (node.index - base, node.meta.nbytes) for node, x in kept}
 
+    def steps_by(self, card: int) -> list[Told]:
+        """What the steps of an entry with such a card are."""
+        return _steps_of(card)
+
+    @property
+    def entry_cards(self) -> array[int]:
+        """The card of each entry."""
+        return self.entries[ENTRY_CARD // WORD :: ENTRY // WORD]
+
+    @property
+    def entry_places(self) -> array[int]:
+        """The place of the node that each entry belongs to."""
+        return self.entries[ENTRY_PLACE // WORD :: ENTRY // WORD]
+
     @property
     def lives(self) -> list[Lived]:
         """The values that steps hand on in memory, as far as somebody has looked."""
-        steps = [len(_steps_of(card)) for card in self.entries[ENTRY_CARD // WORD :: ENTRY // WORD]]
-        places = self.entries[ENTRY_PLACE // WORD :: ENTRY // WORD]
-        return lives_of(self._used, list(places), steps, self._blocks, self._kept)
+        steps = [len(_steps_of(card)) for card in self.entry_cards]
+        return lives_of(self._used, list(self.entry_places), steps, self._blocks, self._kept)
 
     # Its kernels are many and small.
     is_timed = False
@@ -92,20 +108,14 @@ class Listed:
     @cached_property
     def step_places(self) -> list[int]:
         """For each step, the place of the node it belongs to; -1 for sums of gradients."""
-        width = ENTRY // WORD
-        return [
-            self.entries[at + ENTRY_PLACE // WORD]
-            for at in range(0, len(self.entries), width)
-            for _ in _steps_of(self.entries[at + ENTRY_CARD // WORD])
-        ]
+        entries = zip(self.entry_places, self.entry_cards, strict=True)
+        return [place for place, card in entries for _ in _steps_of(card)]
 
     @cached_property
     def plan(self) -> Plan:
         """What ran, as the steps of a plan."""
         steps, notes = [], []
-        width = ENTRY // WORD
-        for at in range(0, len(self.entries), width):
-            place, card = [self.entries[at + x // WORD] for x in (ENTRY_PLACE, ENTRY_CARD)]
+        for place, card in zip(self.entry_places, self.entry_cards, strict=True):
             found = self.specs[place] if place >= 0 else None
             site = self.sites[place] if place >= 0 else None
             for told in _steps_of(card):
