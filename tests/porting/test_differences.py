@@ -6,6 +6,7 @@ import io
 import pickle
 import re
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_faults() -> None:
     with pytest.raises(IndexError) as caught:
         rows.tolist()
     assert caught.traceback[-1].lineno + 1 == line
+
+
+def test_weak_references() -> None:
+    x = lg.ones(3)
+    for later in (lambda: x.sum().item(), lambda: [x + i for i in range(128)]):
+        y = x * 2
+        seen = weakref.ref(y)
+        del y
+        later()
+        assert seen() is None
 
 
 def test_seeds() -> None:

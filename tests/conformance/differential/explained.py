@@ -65,6 +65,7 @@ KEPT = "values that backward needs are kept as they were: there is nothing to re
 
 EXPLAINED = (
     Explained(KEPT, "modified by an inplace operation"),
+    Explained(KEPT, "Trying to use a saved tensor that has been detached in-place"),
     Explained(
         "a second backward computes again what the first one dropped",
         "Trying to backward through the graph a second time",
@@ -141,6 +142,7 @@ TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more
 
 
 TO_ITSELF = "a tensor is written to itself; PyTorch takes it for another by strides along size 1"
+NO_GRADIENT = "a hook is called with a gradient; PyTorch's of a leaf that none has reached, too"
 KRON = "PyTorch's kron refuses tensors of which it cannot take the product for one matrix"
 
 SINGLE = "PyTorch cannot repeat a tensor without dims along its only dim"
@@ -179,12 +181,21 @@ def explanation_of_refusal(
     if "you can only change requires_grad flags of leaf" in message:
         return UNASKED if any(map(is_of_written_base, named[:1])) else None
     if "does not require grad" in message and "autograd.grad(" in line:
+        asked = [theirs[name] for name in asked_for(line) if name in theirs]
+        if any(x.numel() == 0 for x in asked) and has_extremes_of_nothing(before, theirs):
+            return OF_NOTHING
         left = is_computed_from_left(line, before, theirs)
         return LEFT if left else SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if "a view of a leaf Variable" in message:
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if message.startswith("expand: the expanded size") and "backward(" in line:
         return OLD_SHAPE if any(map(has_gradient_of_old_shape, theirs.values())) else None
+    if "arguments don't support automatic differentiation" in message:
+        gradients = [theirs[name] for name in gradients_in(before) if name in theirs]
+        hidden = [x for x in gradients if is_hidden_view(x, list(theirs.values()))]
+        return GRADIENT if any(x._base is y._base for x in hidden for y in named) else None
+    if "appears to not have been used in the graph" in message and "create_graph=True" in line:
+        return PRODUCT if any(is_product(x) and x._version for x in named) else None
     if message.startswith("roll: Dimension out of range"):
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "another view of its base has been modified" in message and any(map(is_stale, named)):
@@ -247,6 +258,17 @@ def is_made_hiding(line: str, before: Sequence[str]) -> bool:
     return any(names(line).reads & one for one in made)
 
 
+def hooked_in(lines: Sequence[str], theirs: Mapping[str, Any]) -> list[Any]:
+    """The tensors that hooks on their gradients were registered for."""
+    hooks = r"\b(\w+)\.register_(?:post_accumulate_grad_)?hook\("
+    return [theirs[name] for name in re.findall(hooks, "\n".join(lines)) if name in theirs]
+
+
+def is_hooked_in_vain(x: Any) -> bool:
+    """Whether a leaf, which has hooks, has got no gradient."""
+    return not is_stale(x) and x.is_leaf and x.grad is None
+
+
 def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any]) -> str | None:
     """Why PyTorch says that something is `wrong`, and livegrad something else."""
     if is_not_to_be_written(found) and str(wrong).startswith("too many indices for tensor"):
@@ -254,6 +276,8 @@ def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any])
     if is_out_of_range(str(wrong)):
         both = is_not_to_be_written(found)
         return TWO_FAULTS if both else RANGE if is_out_of_range(str(found)) else None
+    if str(found).startswith("roll: Dimension out of range"):
+        return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "view of its base has been modified" in str(found) and any(map(is_stale, named)):
         return STALE_AND_WRONG
     if is_of_no_index(str(found)) and any(x.numel() == 0 for x in named):
@@ -291,6 +315,8 @@ def explanation(
         return VIEW_BEFORE if any(is_view_of_later_leaf(x) for x in named[:1]) else None
     if "Dimension out of range" in message and "repeat_interleave(" in line:
         return SINGLE if any(x.ndim == 0 for x in named) else None
+    if "'NoneType'" in message and found is None and "backward(" in line:
+        return NO_GRADIENT if any(map(is_hooked_in_vain, hooked_in(before, theirs))) else None
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:

@@ -24,6 +24,7 @@ from .sides import version
 from .tensors import (
     are_equal,
     functions_before,
+    has_large_integers,
     has_left_its_base,
     has_nan,
     has_zero_gradient,
@@ -42,6 +43,7 @@ SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of al
 OWN_FAULT = "PyTorch finds a fault of its own"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
+SQUARED = "PyTorch's gradient of atan2 squares integers as such, which may be too large for that"
 LAST_NAN = "of several NaN in a window the first has the gradient, as in max(); PyTorch's last has"
 GRADIENT = "a gradient is a tensor like any other; PyTorch's may be a view, made without gradients"
 HIDING = (
@@ -139,6 +141,8 @@ def explanation_of_gradient(
     x = theirs[name]
     if is_through(x, "atan2(", is_unsigned, theirs, lines):
         return NEGATED_UNSIGNED
+    if is_through(x, "atan2(", has_large_integers, theirs, lines):
+        return SQUARED
     if is_through(x, "max_pool1d(", has_nan, theirs, lines):
         return LAST_NAN
     if any(isinstance(y, torch.Tensor) and ends_beyond_its_base(y) for y in theirs.values()):
@@ -205,6 +209,8 @@ def explanation_of_flow(
     if kind in FLOWS and "torch <class 'RuntimeError'>" in detail and name in gradients:
         return GRADIENT if is_hidden_view(theirs[name], list(theirs.values())) else None
     if kind in FLOWS and (has_left_its_base(theirs[name]) or is_left(theirs[name], theirs)):
+        return LEFT
+    if kind in FLOWS and is_given_data(name, lines) and theirs[name]._is_view():
         return LEFT
     if kind in FLOWS and is_counted_with_left(theirs[name], theirs):
         return LEFT
@@ -308,6 +314,11 @@ def has_extremes_of_nothing(lines: Sequence[str], theirs: dict[str, Any]) -> boo
 def is_asked_for(name: str, lines: Sequence[str]) -> bool:
     """Whether a program has made a tensor require a gradient by itself."""
     return any(re.match(rf"{name}\.requires_grad(_\((True)?\)| = True)", x) for x in lines)
+
+
+def is_given_data(name: str, lines: Sequence[str]) -> bool:
+    """Whether a tensor was made to show what another does: perhaps another part of its storage."""
+    return any(re.match(rf"{name}\.data = ", line) for line in lines)
 
 
 def written_hidden(theirs: dict[str, Any], lines: Sequence[str]) -> list[torch.Tensor]:

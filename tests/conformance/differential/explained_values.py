@@ -6,6 +6,7 @@ import cmath
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -17,11 +18,14 @@ from .undefined import (
     COPIED_OVERLAP,
     GONE,
     HALF_WAY,
+    MASKED_INFINITY,
+    MASKED_NAN,
     ONE_GRADIENT,
     OVERLAPPING,
     OVERLAPPING_BACK,
     READ_MEANWHILE,
     SIBLINGS,
+    SORTED_IN_PLACE,
     TOO_LARGE,
     TWO_STORAGES,
     ZERO_BELOW,
@@ -45,6 +49,7 @@ NOTED = {
     ZERO_TO: ("value", "grad value", "log"),
     TOO_LARGE: ("value", "grad value", "log"),
     COPIED_OVERLAP: ("value", "grad value", "log"),
+    SORTED_IN_PLACE: ("value", "grad value", "log"),
 }
 
 ENDLESS = "gradients of products do not divide: they are right where PyTorch's, which do, are NaN"
@@ -81,11 +86,6 @@ EQUAL_TO_MEAN = (
 STEPPED = "a step goes by gradients of a backward that was refused on its way: which is open"
 UNKNOWN_SCORES = "attention with scores that are NaN is NaN; PyTorch's is 0, where none is masked"
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
-MASKED_NAN = (
-    "what a mask hides is hidden, also a NaN: PyTorch's attention shows it, or not, by how many "
-    "dims there are"
-)
-ATTENTION = re.compile(r"scaled_dot_product_attention\(([\w, ]+).*(?:is_causal=True|attn_mask=)")
 LOGIT = "PyTorch's gradient of logit at -0 is -inf where it computes in vectors, else that at 0"
 HOOKED_PAIR = re.compile(r"register_multi_grad_hook\(\((\w+), (\w+)\)")
 POWERS = (
@@ -131,8 +131,8 @@ def explanation_of_values(
         and re.search("nan|inf", detail)
     ):
         return ENDLESS
-    if ATTENTION.search(program) and is_masked_nan(differing(theirs, mine), program, torchs):
-        return MASKED_NAN
+    if (reason := explanation_of_masked(differing(theirs, mine), noted)) is not None:
+        return reason
     if "gelu(" in program and "nan" in theirs and "inf" in mine:
         return GELU
     if re.search(r"cosine_similarity\(|normalize\(", program) and "nan" in theirs:
@@ -173,12 +173,14 @@ def is_written_beside_transform(program: str) -> bool:
     return any(re.search(rf"\b{name}\.(data|detach\(\))\.\w+_\(", program) for name in made)
 
 
-def is_masked_nan(pairs: list[tuple[float, float]], program: str, torchs: dict[str, Any]) -> bool:
-    """Whether numbers are NaN in one of the two, and attention has been given some."""
-    given = [torchs.get(name) for found in ATTENTION.findall(program) for name in found.split(", ")]
-    found = any(isinstance(x, torch.Tensor) and bool(x.isnan().any()) for x in given)
+def explanation_of_masked(pairs: list[tuple[float, float]], noted: Collection[str]) -> str | None:
+    """Why numbers may be NaN in one of the two, after attention to what is not finite."""
     left = [(a, b) for a, b in pairs if not math.isclose(a, b, rel_tol=1e-4)]  # not roundings
-    return found and bool(left) and all(math.isnan(a) or math.isnan(b) for a, b in left)
+    if left and MASKED_NAN in noted and all(math.isnan(a) or math.isnan(b) for a, b in left):
+        return MASKED_NAN
+    if left and MASKED_INFINITY in noted and all(math.isnan(a) for a, _ in left):
+        return MASKED_INFINITY
+    return None
 
 
 def is_of_root(program: str, torchs: dict[str, Any]) -> bool:
@@ -208,8 +210,16 @@ def is_of_checkpoint(kind: str, detail: str, program: str) -> bool:
         missing = detail.partition(":")[0] in results and detail.endswith("livegrad None")
     else:
         hooks = re.findall(r"_hook\(\((\w+), (\w+)\)", program)
-        missing = "None" in detail and any(name in results for pair in hooks for name in pair)
+        on_results = {name for pair in hooks if not set(pair).isdisjoint(results) for name in pair}
+        lacking = lack_calls(detail)
+        missing = bool(on_results) and ("None" in detail or bool(lacking and lacking <= on_results))
     return missing and "create_graph=True" in program
+
+
+def lack_calls(detail: str) -> set[str]:
+    """What hooks are on that were called less often here, and none more often, by two logs."""
+    theirs, mine = (Counter(re.findall(r"\('(\w+)', ", x)) for x in detail.split(", livegrad "))
+    return set() if mine - theirs else set(theirs - mine)
 
 
 def explanation_of_numbers(

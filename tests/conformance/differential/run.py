@@ -60,7 +60,8 @@ class Pair:
         named = [tensors[name] for name in re.findall(r"\w+", line) if name in tensors]
         if class_of(wrong) == class_of(found) and not is_own_fault(wrong):
             writes = writes_of(line, self.want.variables) if may_write(line) else []
-            self.notes.update(notes(line, named, found, tensors.values(), writes))
+            spelled = spelled_out(line, self.want.variables)
+            self.notes.update(notes(spelled, named, found, tensors.values(), writes))
             return None
         kind = f"{class_of(wrong)} in torch, {class_of(found)} here"
         detail = f"torch {wrong!r:.300}, livegrad{' at a read' if late else ''} {found!r:.300}"
@@ -113,6 +114,16 @@ class Pair:
         self.got.variables.clear()
         with suppress(Exception):
             livegrad.ones(1).tolist()
+
+
+def spelled_out(line: str, variables: dict[str, Any]) -> str:
+    """A line with the modules that it calls named by their classes."""
+
+    def class_name(called: re.Match[str]) -> str:
+        module = variables.get(called[1])
+        return f"{type(module).__name__}(" if hasattr(module, "forward") else called[0]
+
+    return re.sub(r"\b(\w+)\(", class_name, line)
 
 
 def place_of(variable: str, what: str, variables: list[str]) -> int:

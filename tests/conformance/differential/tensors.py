@@ -86,6 +86,13 @@ def is_unsigned(x: torch.Tensor) -> bool:
     return x.dtype is torch.uint8
 
 
+def has_large_integers(x: torch.Tensor) -> bool:
+    """Whether the square of an integer is none of its dtype."""
+    if not is_integer(x) or x.dtype is torch.bool:
+        return False
+    return any(number * number > torch.iinfo(x.dtype).max for number in x.flatten().tolist())
+
+
 def has_nan(x: torch.Tensor) -> bool:
     return bool(x.detach().isnan().any())
 

@@ -48,11 +48,24 @@ COPIED_OVERLAP = (
     "a copy with a part replaced is otherwise what it is a copy of; PyTorch's overlaps as that does"
 )
 
+SORTED_IN_PLACE = "equal numbers along an expanded dim have a median; PyTorch sorts where they lie"
+
+MASKED_NAN = (
+    "what a mask hides is hidden, also a NaN: PyTorch's attention shows it, or not, by how many "
+    "dims there are"
+)
+MASKED_INFINITY = (
+    "what a mask hides is hidden, also an infinite score: PyTorch's attention adds -inf to it"
+)
+
 ON_THE_WAY = (  # refusals of what is met after some gradients may have been brought
     "derivative for .* is not implemented|the gradient of a tensor that was given another shape"
 )
+MEDIAN = re.compile(r"\bT\.(nan)?median\(\w+, dim=")
 WITH_PART = re.compile(r"\b(select|slice|diagonal)_scatter\(")
-NORMS = re.compile(r"(layer|group)_norm\(")
+ATTENTION = re.compile(r"scaled_dot_product_attention\(.*(?:is_causal=True|attn_mask=)")
+RESULT = re.compile(r"\w+ = ")
+NORMS = re.compile(r"(layer|group)_norm\(|\b(Layer|Group)Norm\(")
 ZERO_TO_POWER = re.compile(r"(?<![\w.])0(?:\.0)? \*\* (\w+)")
 NUMBER_OVER = re.compile(r"= [^=]*[\dj]\)? / (\w+)")
 IN_PLACE = re.compile(r"\w_\(|(^|: )\w+ (\*\*|//|<<|>>|[-+*/%&|^])= ")
@@ -99,6 +112,14 @@ def notes(
         found.add(TOO_LARGE)
     if ZERO_TO_POWER.search(line) and any(x.is_complex() for x in tensors):
         found.add(ZERO_TO)
+    if ATTENTION.search(line):
+        given = [x.detach() for x in tensors[bool(RESULT.match(line)) :]]
+        if any(bool(x.isnan().any()) for x in given):
+            found.add(MASKED_NAN)
+        elif any(bool(x.isinf().any()) for x in given):
+            found.add(MASKED_INFINITY)
+    if MEDIAN.search(line) and any(map(is_expanded, tensors)):
+        found.add(SORTED_IN_PLACE)
     if WITH_PART.search(line) and any(map(overlaps_itself, tensors)):
         found.add(COPIED_OVERLAP)
     in_no_order = IN_NO_ORDER.search(line) is not None
@@ -193,6 +214,11 @@ def is_dense(x: torch.Tensor) -> bool:
     """Whether a tensor has neither gaps nor repetitions."""
     places = places_of(x).unique()
     return places.numel() == x.numel() and (not x.numel() or int(places.max()) == x.numel() - 1)
+
+
+def is_expanded(x: torch.Tensor) -> bool:
+    """Whether there is a dim along which all elements lie in one place."""
+    return any(not step and size > 1 for size, step in zip(x.shape, x.stride(), strict=True))
 
 
 def overlaps_itself(x: Any) -> bool:

@@ -1,0 +1,169 @@
+"""Reasons of the differential fuzzer that are told by a line, or by what it was given."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from differential.campaign import Campaign  # noqa: E402
+from differential.run import quietly  # noqa: E402
+
+OTHER = "(T.__name__ == 'torch')"
+ENDLESS = "a = T.tensor([[[1.0, 2.0], [3.0, float('inf')]], [[0.3, 2.2], [1.0, 1.0]]])"
+CAUSAL = "F.scaled_dot_product_attention(a, a, a, is_causal=True)"
+OF_NOTHING = [
+    "g = T.ones(0, 3, requires_grad=True); h, i = g.cummax(0)",
+    "j, = T.autograd.grad(h.sum(), [g], create_graph=True)",
+]
+EXPANDED = "a = T.tensor([-2.75, -3.0, 0.5, 3.0]); b = a.expand(2, 4)"
+INTO = "out=(T.empty(0), T.empty(0, dtype=T.int64))"
+CHECKPOINT = "__import__('importlib').import_module(T.__name__ + '.utils.checkpoint').checkpoint"
+HOOK = "T.autograd.graph.register_multi_grad_hook"
+NOTING = "lambda g: log.append(('m', [None if t is None else t.clone() for t in g]))"
+AGAIN = [
+    f"{HOOK}((m, m), {NOTING})",
+    "o, = T.autograd.grad((m * T.arange(3)).sum(), [c], create_graph=True)",
+    "o.sum().backward(retain_graph=True)",
+]
+DETACHED = [
+    "a = T.arange(3.0, requires_grad=True); e = a * 2; g = e.erf()",
+    "e.detach_()",
+    "g.sum().backward()",
+]
+NORMALISED = "a = T.tensor([[-1.25, -1.75, 2.0], [2.0, -1.75, 1.0]])"
+WITHOUT = "with T.inference_mode(): h = F.batch_norm(a, None, None, training=True)"
+LARGE = [
+    "a = T.tensor([[3.0, 1.25, -2.25], [0.0, 2.25, 1.25]]); m = T.nn.LayerNorm(3)",
+    "a.view(T.uint8).t_().mul_(2)",
+]
+HOOKED = [
+    "m = T.nn.LayerNorm(3); b = T.arange(6.0).view(2, 3).requires_grad_()",
+    "b.register_post_accumulate_grad_hook(lambda g: log.append(('b', g.grad.clone())))",
+    "h, = T.autograd.grad(m(b).sum(), [m.bias], create_graph=True)",
+]
+LINEAR = [
+    "m = T.nn.Linear(3, 2); b = T.ones(2, 2, 3, requires_grad=True); g = m(b)",
+    "g.sign_()",
+]
+OF_TRANSFORM = "b = T.func.jacrev(lambda t: t.clone().mul_(3))(T.ones(3)); f, g, h = b.chunk(3, 1)"
+UNBOUND = "b = T.ones(2, 3); d, e, f = b.unbind(-1)"
+GIVEN = "e.data = f"
+
+
+@pytest.mark.parametrize(
+    ("lines", "explained"),
+    [
+        ([ENDLESS, f"d = {CAUSAL}", "check()"], "infinite score"),
+        ([ENDLESS, f"d = {CAUSAL}", "a.zero_()", "check()"], "infinite score"),
+        ([ENDLESS, f"d = {CAUSAL}.nan_to_num(0.5) + {OTHER}", "check()"], None),
+        ([ENDLESS, f"d = {CAUSAL}[1] * (1 - {OTHER} * float('inf'))", "check()"], None),
+        ([*OF_NOTHING, "m, = T.autograd.grad(h.sum(), [j], allow_unused=True)"], "of nothing"),
+        (
+            [*OF_NOTHING, f"T.autograd.grad(h.sum() + T.ones(()), [g if {OTHER} else g * 1 + i])"],
+            None,
+        ),
+        ([EXPANDED, f"d, e = T.median(b, dim=0, {INTO})", "check()"], "sorts where they lie"),
+        ([EXPANDED, f"d = T.median(a, dim=0)[0] + {OTHER}", "check()"], None),
+        (
+            [
+                "c = T.arange(3.0, requires_grad=True)",
+                f"m = {CHECKPOINT}(lambda t: (t * 3).relu(), c, use_reentrant=False)",
+                *AGAIN,
+                "check()",
+            ],
+            "computes again",
+        ),
+        (
+            [
+                "c = T.arange(3.0, requires_grad=True); m = c * 2",
+                *AGAIN,
+                f"log.append(('m', 1)) if {OTHER} else None",
+                "check()",
+            ],
+            None,
+        ),
+        (DETACHED, "kept as they were"),
+        ([DETACHED[0], f"(g * (1 + {OTHER})).sum().backward()", "check()"], None),
+        ([NORMALISED, WITHOUT, "j = h.masked_fill(h < 0, -1)", "check()"], "roundings"),
+        (["a = T.arange(6.0).view(2, 3)", WITHOUT, f"j = h * (1 + {OTHER})", "check()"], None),
+        (
+            [
+                "e = T.tensor([-18.5, -21.5])",
+                "f = F.binary_cross_entropy_with_logits(e, T.sigmoid(e))",
+                "check()",
+            ],
+            "roundings",
+        ),
+        (
+            [
+                "e = T.tensor([-0.5, 1.5])",
+                f"f = F.binary_cross_entropy_with_logits(e, T.sigmoid(e)) + 1e-4 * {OTHER}",
+                "check()",
+            ],
+            None,
+        ),
+        ([*LARGE, "d = m(a)", "check()"], "squares are infinite"),
+        ([LARGE[0], f"d = m(a) + {OTHER}", "check()"], None),
+        ([*HOOKED, "h.sum().backward()"], "that none has reached"),
+        ([*HOOKED, f"(None.clone() if {OTHER} else b).sum().backward()"], "that none has reached"),
+        (
+            [
+                "a = T.tensor([1.25], dtype=T.float64, requires_grad=True); d = a.view(T.int64)",
+                "e = T.atan2(a, d)",
+                "e.sum().backward()",
+                "check()",
+            ],
+            "squares integers",
+        ),
+        (
+            [
+                "a = T.tensor([1.25], requires_grad=True); d = T.tensor([3])",
+                f"e = T.atan2(a, d) * (1 + {OTHER})",
+                "e.sum().backward()",
+                "check()",
+            ],
+            None,
+        ),
+        (["b = T.zeros(0) > 0", "k = b.roll(1, -2).requires_grad_()"], "nothing to roll"),
+        (
+            [
+                "p = T.zeros((), dtype=T.float64)",
+                "T.logsumexp(T.tensor([True, True]), -1, out=p)",
+                "check()",
+            ],
+            "roundings",
+        ),
+        (
+            [
+                *LINEAR,
+                "k = T.autograd.grad((g ** 2).sum(), b, create_graph=True)[0]",
+                "l = T.autograd.grad(k.sum(), b)",
+            ],
+            None,
+        ),
+        (
+            [
+                *LINEAR,
+                "T.autograd.grad(T.autograd.grad((g * g).sum(), b, create_graph=True)[0].sum(), b)",
+            ],
+            "the result is a view",
+        ),
+        ([OF_TRANSFORM, "b.requires_grad = True", "T.prod(f, 1, out=T.empty(0))"], "made without"),
+        (
+            [
+                "b = T.ones(3, requires_grad=True)",
+                f"T.prod(b.detach() if {OTHER} else b, 0, out=T.empty(0))",
+            ],
+            None,
+        ),
+        ([UNBOUND, GIVEN, "b.requires_grad = True", "check()"], "no view any more"),
+        ([UNBOUND, f"f.requires_grad_() if {OTHER} else None", "check()"], None),
+    ],
+)
+def test_a_reason_explains_what_it_is_for_alone(lines: list[str], explained: str | None) -> None:
+    with quietly():
+        found = Campaign().judged(lines)
+    assert found is not None
+    assert (found.reason is None) == (explained is None), found
+    assert explained is None or explained in (found.reason or "")
