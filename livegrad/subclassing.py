@@ -14,7 +14,10 @@ from livegrad.dtypes import DType
 from livegrad.graph.above import Above
 from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import leaf, node_of, path_of, shows_conjugates
+from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.op import REGISTRY
+from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.ops.elementwise import arithmetic as elementwise
 from livegrad.ops.shaping import movement, reshaping, strided
@@ -119,6 +122,8 @@ class Subclassing(Sparsity):
         else:
             values = np.array(self._values("pickle"))
             made = (rebuild, (type(self), values, meta.dtype, needs, *_place(meta)))
+            if meta.strides is not None and is_dense(meta.shape, meta.strides):
+                made = (rebuild_laid_out, (meta.strides, *made[1]))
         attributes = attributes_of(self)
         return (*made, attributes) if attributes else made
 
@@ -141,6 +146,13 @@ def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool, device
     """A tensor from its pickled parts; `values` are in the storage dtype."""
     out = leaf(meta_of(values.shape, dtype), copied(values)).to(device)
     return out.requires_grad_(requires_grad)._become(cls)
+
+
+def rebuild_laid_out(strides: tuple[int, ...], cls: type[C], *parts: Any) -> C:
+    """A tensor from its pickled parts whose dims lie in memory in another order than they stand."""
+    values, dtype, requires_grad, *device = parts
+    out = rebuild(cls, values, dtype, False, *device)
+    return record(REGISTRY["placed"], (out,), (strides,)).requires_grad_(requires_grad)._become(cls)
 
 
 def rebuild_empty(cls: type[C], shape: Any, dtype: DType, requires_grad: bool) -> C:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,10 @@ def test_bytes_of_a_file(tmp_path: Path) -> None:
     assert x.tolist() == [3.0, 4.0]
     assert np.fromfile(path, np.float32).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert list(lg.tensor([1, 2], dtype=lg.int16).untyped_storage()[1:3]) == [0, 2]
+
+
+def test_what_is_pickled_lies_as_it_did() -> None:
+    x = lg.arange(6.0).reshape(2, 3)
+    back = pickle.loads(pickle.dumps(x.t()))
+    assert back.stride() == (1, 3)
+    assert back.tolist() == x.t().tolist()

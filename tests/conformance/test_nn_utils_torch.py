@@ -337,3 +337,17 @@ def test_parametrizations_stack_and_share_values() -> None:
         assert layer.weight is layer.weight
     assert Double.calls == 1
     assert parametrizations is nn.utils.parametrizations
+
+
+def test_parameters_are_parts_of_the_vector() -> None:
+    def run(T: Any) -> Any:
+        m, vector = T.nn.Linear(3, 2), T.arange(8.0)
+        T.nn.utils.vector_to_parameters(vector, m.parameters())
+        update = T.optim.SGD(m.parameters(), 0.5)
+        m(T.ones(2, 3)).sum().backward()
+        update.step()
+        vector[-1] = 100.0
+        parts = [(p.tolist(), p.stride(), p.storage_offset(), p.is_leaf) for p in m.parameters()]
+        return vector.tolist(), parts
+
+    assert run(lg) == run(torch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import pickle
 import warnings
 import zipfile
 from collections import Counter, OrderedDict
@@ -452,3 +453,14 @@ def test_pickled_modules_of_torch_are_refused(
         torch.save({"model": model}, tmp_path / "x.pt", _use_new_zipfile_serialization=not legacy)
         with pytest.raises(lg.serialization.LoadError, match=r"save its state_dict\(\) instead"):
             lg.load(tmp_path / "x.pt", weights_only=weights_only)
+
+
+def test_pickled_tensors_lie_as_they_did() -> None:
+    def run(T: Any) -> Any:
+        x = T.arange(24.0).reshape(2, 3, 4)
+        made = [x.transpose(0, 2), x.permute(1, 2, 0), x[0].t()]
+        made.append(x[None].to(memory_format=T.channels_last).requires_grad_())
+        back = pickle.loads(pickle.dumps(made))
+        return [(y.tolist(), y.stride(), y.is_leaf, y.requires_grad, y._base) for y in back]
+
+    assert run(lg) == run(torch)

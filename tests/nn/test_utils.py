@@ -180,3 +180,27 @@ def test_what_is_pruned_already_does_not_count_for_the_next_pruning():
     prune.custom_from_mask(layer, "weight", lg.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]))
     prune.ln_structured(layer, "weight", 1, n=2, dim=0)
     assert layer.weight.tolist() == [[0.0] * 4, pytest.approx([5.1, 0.0, 0.0, 0.0])]
+
+
+def test_parameters_share_memory_with_the_vector_they_are_made_of() -> None:
+    m = lg.nn.Linear(3, 2)
+    vector = lg.arange(8.0)
+    lg.nn.utils.vector_to_parameters(vector, m.parameters())
+    vector.mul_(2)
+    assert m.bias.tolist() == [12.0, 14.0]
+    with lg.no_grad():
+        m.weight.zero_()
+    assert vector.tolist() == [0.0] * 6 + [12.0, 14.0]
+    assert m.bias.storage_offset() == 6
+    assert m.bias.requires_grad
+
+
+def test_parameters_of_a_vector_that_is_gone_are_taken_apart() -> None:
+    m = lg.nn.Linear(3, 2)
+    lg.nn.utils.vector_to_parameters(lg.arange(8.0, dtype=lg.float64), m.parameters())
+    assert m.weight.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert (m.bias.dtype, m.bias.storage_offset()) == (lg.float64, 0)
+    with pytest.raises(RuntimeError):
+        lg.nn.utils.vector_to_parameters(lg.arange(7.0), m.parameters())
+    with pytest.raises(TypeError, match="expected Tensor"):
+        lg.nn.utils.vector_to_parameters([1.0], m.parameters())

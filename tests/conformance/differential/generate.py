@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import torch
 
@@ -10,7 +11,7 @@ from .autograd import differentiable, scalar
 from .explained import explanation
 from .pen import Pen, Stuck
 from .program import CHECK
-from .statements import KINDS, SORTS, opening
+from .statements import KINDS, LATER, SHARE, SORTS, opening, weights_of
 
 LIVE = 14  # variables at most; old ones are dropped
 LARGEST = 200  # elements
@@ -19,7 +20,7 @@ LARGEST = 200  # elements
 def program(seed: str) -> list[str]:
     """The program of a seed."""
     pen = Pen(seed)
-    sort = pen.choose(*SORTS)
+    sort = later_sort(seed) or pen.choose(*SORTS)
     lines: list[str] = []
     wanted, checks = pen.rng.randint(4, 22), pen.choose(0.02, 0.1, 0.25)
     for line in candidates(pen, sort, 20 * wanted):
@@ -38,10 +39,16 @@ def program(seed: str) -> list[str]:
     return lines
 
 
+def later_sort(seed: str) -> str | None:
+    """The sort of a program if it is one that came later, by numbers of its own."""
+    rng = Random(f"{seed} later")
+    return rng.choice(list(LATER)) if rng.random() < SHARE else None
+
+
 def candidates(pen: Pen, sort: str, count: int) -> Iterator[str]:
     """Lines that may follow; each is made of what is there after the ones before it."""
     yield from opening(sort, pen)
-    kinds, weights = list(SORTS[sort]), list(SORTS[sort].values())
+    kinds, weights = list(weights_of(sort)), list(weights_of(sort).values())
     for _ in range(count):
         if len(pen.side.own()) > LIVE:
             yield f"del {pen.choose(*pen.side.own())}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import arithmetic, autograd, creation, inplace, sharing, training, views, wider
+from . import arithmetic, autograd, creation, habits, inplace, sharing, training, views, wider
 from .pen import Pen
 
 # A maker gives one line, or raises `Stuck`.
@@ -17,6 +17,7 @@ KINDS: dict[str, Callable[[Pen], str]] = {
     "training": training.statement,
     "sharing": sharing.statement,
     "wider": wider.statement,
+    "habits": habits.statement,
 }
 
 SORTS: dict[str, dict[str, int]] = {
@@ -50,11 +51,32 @@ SORTS: dict[str, dict[str, int]] = {
     "wide": {"creation": 8, "view": 12, "write": 12, "arithmetic": 8, "autograd": 10, "wider": 50},
 }
 
+# Sorts that came later: some programs are of these instead, the others stay what they were.
+LATER: dict[str, dict[str, int]] = {
+    "habits": {
+        "creation": 6,
+        "view": 8,
+        "write": 10,
+        "arithmetic": 6,
+        "autograd": 10,
+        "training": 10,
+        "habits": 50,
+    },
+}
+SHARE = 0.15  # of programs that are of a later sort
+
+
+def weights_of(sort: str) -> dict[str, int]:
+    """How often each kind of line comes in a sort of program."""
+    return SORTS[sort] if sort in SORTS else LATER[sort]
+
 
 def opening(sort: str, pen: Pen) -> list[str]:
     """What a program of a sort begins with, so that there is something to go on with."""
     if sort == "training":
         return training.opening(pen)
+    if sort == "habits":
+        return habits.opening(pen)
     if sort in ("gradients", "mixed") or pen.chance(0.5):
         return [creation.leaf(pen), creation.plain(pen)]
     return [creation.plain(pen)]

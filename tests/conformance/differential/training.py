@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from .pen import Pen, Stuck
@@ -40,11 +42,11 @@ def module(pen: Pen) -> str:
     return made(pen, pen.fresh())
 
 
-def made(pen: Pen, name: str) -> str:
+def made(pen: Pen, name: str, modules: Sequence[str] = MODULES) -> str:
     """A module whose parameters are set to known numbers, on one line."""
     numbers = "T.arange(p.numel()).reshape(p.shape) / 4 - 1"
     setting = f"[p.data.copy_({numbers}) for p in {name}.parameters()]"
-    return f"{name} = {pen.choose(*MODULES)}; {setting}"
+    return f"{name} = {pen.choose(*modules)}; {setting}"
 
 
 def is_module(x: object) -> bool:
