@@ -80,7 +80,7 @@ def slot_writer(attribute: str, owners: Owners) -> str:
 def _helper(head: str, attribute: str, owners: Owners, use: str, ask: str) -> str:
     """A function that does `use` with the slot of the class that `x` has, else asks Python."""
     lines = [
-        f"define internal {head} {{",
+        f"define internal {head} {'alwaysinline ' if len(owners) <= 1 else ''}{{",
         f"  %type.p = getelementptr i8, ptr %x, i64 {TYPE}",
         "  %type = load ptr, ptr %type.p",
     ]

@@ -340,21 +340,36 @@ def _parse(ir: str, target: Target) -> Any:
     return module
 
 
+# Text of which LLVM's usual passes would take many seconds.
+_LONG = 1 << 20
+
+
+def _improve(module: Any, target: Target, thoroughly: bool) -> None:
+    """Does for code that is no kernel what templates do for kernels: functions are inlined,
+    variables are in registers, and what is known of them is used."""
+    llvm = _binding()
+    if thoroughly:
+        options = llvm.PipelineTuningOptions(2)
+        options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(_machine(target), options)
+        builder.getModulePassManager().run(module, builder)
+        return
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_jump_threading_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    options = llvm.PipelineTuningOptions(1)
+    passes.run(module, llvm.create_pass_builder(_machine(target), options))
+
+
 def emit(ir: str, target: Target, inline: bool = False) -> bytes:
     """The relocatable object file for `ir`, from LLVM."""
     module = _parse(ir, target)
     if inline:
-        llvm = _binding()
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        # Variables in registers, and what is known of them used: kernels come like that.
-        passes.add_sroa_pass()
-        passes.add_jump_threading_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        options = llvm.PipelineTuningOptions(1)
-        passes.run(module, llvm.create_pass_builder(_machine(target), options))
+        _improve(module, target, thoroughly=len(ir) < _LONG)
     else:
         counters.compiles += 1  # a kernel of the user's program
     return bytes(_machine(target).emit_object(module))
