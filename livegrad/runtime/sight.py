@@ -24,6 +24,7 @@ from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing as pieces
 from livegrad.runtime.cpu.pieces.flushing import Sight
+from livegrad.runtime.cpu.pieces.moulds import Unfit
 from livegrad.runtime.cpu.pieces.telling import Listed
 from livegrad.runtime.elsewhere import adopt_missing
 from livegrad.runtime.finiteness import look_at_listed
@@ -180,7 +181,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
             del asking
             _finish(state, count, kept, spends_all)
             return listed
-    except pieces.Unfit as unfit:
+    except Unfit as unfit:
         _say_whole(len(state.nodes), str(unfit) or "no piece does it")
     if seen is not None:
         seen.planned = seen.unfit = True

@@ -4,6 +4,7 @@ it later."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.graph.handle import LEAF
@@ -68,7 +69,11 @@ def _text_of_spec(spec: Spec) -> str:
 
 def _text_but_sizes(spec: Spec) -> str:
     meta: Meta = spec.meta
-    return text_of((spec.op, spec.attrs, spec.floats, meta.dtype, meta.ndim))
+    return _remembered_text((spec.op, spec.attrs, spec.floats, meta.dtype, meta.ndim))
+
+
+# Specs of new sizes are new, but say the same of all else.
+_remembered_text = lru_cache(1024)(text_of)
 
 
 def _nowhere(place: int) -> Site:
