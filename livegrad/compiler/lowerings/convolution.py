@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, resolve
+from livegrad.compiler.channel_slopes import LEAST_CHANNELS
 from livegrad.compiler.describe import Describer, Windows
 from livegrad.compiler.expand import make_node
 from livegrad.compiler.fuse import Fuser
@@ -26,23 +27,28 @@ from livegrad.ops.shaping.movement import reshape_to
 from livegrad.ops.windows.unfolding import permuted
 from livegrad.ops.windows.window_products import Lie
 
-# Places of an image of which a last panel that is not full is a small part.
-MANY_PLACES = 128
+# Places of an image of which a last panel that is not full is a small part. Windows of all images
+# that take about as long to multiply as a weight takes to copy, four times.
+MANY_PLACES, FEW_WINDOWS = 128, 256
 
 
 class _Windowed(Looped):
     """Both have an input (N, G, C, *S) of which windows are seen, and one in plain order."""
 
     label = "product"
-    seen: int  # the input that has windows
+
+    def seen(self, node: Node) -> int:
+        """The input that has windows."""
+        return 0
 
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """The last dim of what has windows must be neighbours; all of the other input."""
         if node.meta.dtype not in NATIVE:
             return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
         found = [self.in_memory(walk, x) for x in inputs]
-        if _has_near_neighbours(inputs[self.seen]):
-            found[self.seen] = inputs[self.seen]
+        seen = self.seen(node)
+        if _has_near_neighbours(inputs[seen]):
+            found[seen] = inputs[seen]
         return walk.add(node, tuple(found))
 
     def in_memory(self, walk: Legaliser, x: Node) -> Node:
@@ -57,8 +63,6 @@ class _Windowed(Looped):
 class ConvProduct(_Windowed):
     """Inputs x (N, G, C, *S), weight (G, O, C, *K); attrs Lie."""
 
-    seen = 0
-
     def __init__(self, quads: bool = False, alone: bool = False) -> None:
         """Terms are `quads` if they are four bytes each (compiler/quads.py). If channels are
         `alone`, the weight has one for each row."""
@@ -67,34 +71,39 @@ class ConvProduct(_Windowed):
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """If windows are single elements, the weight may lie either way."""
         x, weight = inputs
-        if not self._is_plain(node, x) or node.meta.dtype not in NATIVE:
+        if not self._is_plain(node, x, weight) or node.meta.dtype not in NATIVE:
             return super().legalise(walk, node, inputs)
         return walk.add(node, (x, weight if is_readable(weight, 1, 2) else walk.copy(weight)))
 
-    def _is_plain(self, node: Node, x: Node) -> bool:
+    def _is_plain(self, node: Node, x: Node, factors: Node) -> bool:
         """Whether it is a product of matrices: windows are single elements, the places of an image
-        neighbours. Of small images, several are multiplied together otherwise."""
-        weight, places = node.inputs[1].meta.shape, prod(node.meta.shape[3:])
+        neighbours. Of small images, several are multiplied together otherwise, for which the
+        weight would be copied if it lies the other way."""
+        weight, places = factors.meta.shape, prod(node.meta.shape[3:])
         if self.quads or self.alone or prod(weight[2:]) != weight[2] or weight[2] == 1:
             return False
         if not _are_elements(node, x.meta.shape, node.meta.shape):
             return False
         if places == 1:
             return is_readable(x, 0, 2)
-        return (places >= MANY_PLACES or node.meta.shape[0] == 1) and _has_near_places(x)
+        images = node.meta.shape[0]
+        enough = places >= MANY_PLACES or images == 1
+        if not enough and images * places <= FEW_WINDOWS:
+            enough = not _lies_in_terms(factors)
+        return enough and _has_near_places(x)
 
     def group(self, fuser: Fuser, node: Node) -> None:
         """A row per output channel, a column per window of an image; of a single one, a column per
         output channel."""
         rows, columns = (2,), tuple(range(3, node.meta.ndim))
-        single = prod(node.meta.shape[3:]) == 1 and self._is_plain(node, node.inputs[0])
+        single = prod(node.meta.shape[3:]) == 1 and self._is_plain(node, *node.inputs)
         fuser.place_product(node, *(((), rows) if single else (rows, columns)))
 
     def reads(self, node: Node, index: Index) -> Iterable[Read]:
         """Rows of weights; images, by dims that are counted after the loops and the terms."""
         x, weight = node.inputs
         batch, group, output, *places = index
-        if self._is_plain(node, node.inputs[0]):
+        if self._is_plain(node, *node.inputs):
             terms = Along(node.meta.ndim)
             yield _read_at(weight, (group, output, terms, *places))
             yield _read_at(x, (batch, group, terms, *places))
@@ -105,7 +114,7 @@ class ConvProduct(_Windowed):
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A product of weights and windows."""
         x, weight = [y.meta.shape for y in node.inputs]
-        if self._is_plain(node, node.inputs[0]):
+        if self._is_plain(node, *node.inputs):
             operands = kernel.fuser.direct_reads(node, index)
             single = prod(node.meta.shape[3:]) == 1
             return multiplied(kernel, x[2], operands[::-1] if single else operands)
@@ -124,7 +133,10 @@ class ConvSlopes(_Windowed):
     windows there are, so that a sum has the same bits in any company.
     """
 
-    seen = 1
+    def seen(self, node: Node) -> int:
+        """Images; if windows are single elements, which is which does not matter: gradients, so
+        that results lie as they are computed."""
+        return 0 if _is_even(node) else 1
 
     def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
         """In parts, each of which is another group; then the sum of these. Few places of an image,
@@ -152,24 +164,35 @@ class ConvSlopes(_Windowed):
         return x if _has_near_places(x) else walk.in_order(x)
 
     def group(self, fuser: Fuser, node: Node) -> None:
-        """A row per channel and place in a window, a column per output channel."""
+        """A row per channel and place in a window, a column per output channel; or the other way
+        round."""
         last = node.meta.ndim - 1
+        if _is_even(node):
+            fuser.place_product(node, (1,), tuple(range(2, last + 1)))
+            return
         fuser.place_product(node, tuple(range(1, last)), (last,), (0, *range(2, last + 1), 1))
 
     def reads(self, node: Node, index: Index) -> Iterable[Read]:
         """Images, by dims that are counted after the loops; gradients of the output channels."""
-        g, x = node.inputs
-        group, output = index[:2]
-        images = Along(node.meta.ndim + 1)
-        yield _read(x, (images, group), node.meta.ndim + 2)
-        yield _read(g, (images, group, output))
+        seen = self.seen(node)
+        images, group = Along(node.meta.ndim + 1), index[0]
+        yield _read(node.inputs[seen], (images, group), node.meta.ndim + 2)
+        yield _read(node.inputs[1 - seen], (images, group, index[1 if seen else 2]))
 
     def describe(self, kernel: Describer, node: Node, index: Index) -> int:
         """A product of windows and gradients."""
-        g = node.inputs[0].meta.shape
-        terms = g[0] * prod(g[3:])
+        shape = node.inputs[self.seen(node)].meta.shape
+        counts = node.inputs[0].meta.shape[3:]
+        windows = Windows(True, shape[2], _dims(node, shape, counts, node.meta.shape[3:]))
         reads = kernel.fuser.direct_reads(node, index)
-        return multiplied(kernel, terms, reads, _slopes_windows(node))
+        return multiplied(kernel, shape[0] * prod(counts), reads, windows)
+
+
+def _is_even(node: Node) -> bool:
+    """Whether windows are elements by themselves, of many channels on both sides."""
+    g, x = [y.meta.shape for y in node.inputs]
+    many = min(g[2], x[2]) >= LEAST_CHANNELS
+    return many and prod(node.meta.shape[3:]) == 1 and _are_elements(node, x, g)
 
 
 def _slopes_windows(node: Node) -> Windows:
@@ -259,6 +282,14 @@ def _has_near_neighbours(x: Node) -> bool:
     if base.op.kind == "generate":
         return False
     return axis_strides(index, base.meta.shape, len(shape))[-1] == 1
+
+
+def _lies_in_terms(weight: Node) -> bool:
+    """Whether terms (G, O, C, *1) are neighbours in memory."""
+    base, index = resolve(weight, own_index(weight.meta.shape))
+    if base.op.kind == "generate":
+        return True
+    return axis_strides(index, base.meta.shape, weight.meta.ndim)[2] == 1
 
 
 def _has_near_places(x: Node) -> bool:

@@ -130,7 +130,7 @@ class Taps(NamedTuple):
     """Elements and weights, both (elements per result, results); those of the gradient, (results
     per element, elements); and whether a weight of 0 stands for no element."""
 
-    index: Tensor
+    elements: Tensor
     weight: Tensor | None  # None is 1 everywhere, and a single element per result
     back: Tensor | None = None
     back_weight: Tensor | None = None
@@ -141,8 +141,9 @@ def _taps(index: Array, weight: Array | None, size: int, gaps: bool = False) -> 
     index = index.astype(np.int64)
     if weight is None:
         return Taps(from_array(index), None)
-    back = [from_array(x) for x in _turned(index, weight, size)]
-    return Taps(from_array(index), from_array(weight), *back, gaps and not weight.all())
+    back, back_weight = [from_array(x) for x in _turned(index, weight, size)]
+    gaps = gaps and not weight.all()
+    return Taps(from_array(index), from_array(weight), back, back_weight, gaps)
 
 
 def _turned(index: Array, weight: Array, size: int) -> tuple[Array, Array]:
