@@ -176,7 +176,7 @@ class EventList(list[Any]):
     ) -> EventList:
         """Averages by name; and by shapes or the last lines of the stack, if asked for."""
         found: dict[Any, FunctionEventAvg] = {}
-        for event in self:
+        for event in sorted(self, key=lambda e: (e.time_range.start, -e.time_range.end)):
             shapes = str(event.input_shapes) if group_by_input_shapes else ""
             key = event.key, shapes, tuple(event.stack[:group_by_stack_n])
             found.setdefault(key, FunctionEventAvg()).add(event)

@@ -113,6 +113,31 @@ def _is_own(name: str, value: Any) -> bool:
     return str(getattr(value, "__module__", names.OURS)).partition(".")[0] == names.OURS
 
 
+class Keeping(ModuleType):
+    """A module that keeps a function when a module of the same name is imported.
+
+    Python puts a module that it loads into the one above. `torch.nn.utils.weight_norm` is both: in
+    PyTorch the function came later, and stays.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _is_function(self.__dict__.get(name)):
+            return
+        super().__setattr__(name, value)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, ModuleType)
+
+
+def _keep_function(name: str) -> None:
+    """Sees to it that loading a module does not hide the function of its name."""
+    above, _, last = name.rpartition(".")
+    package = sys.modules.get(above)
+    if type(package) is ModuleType and _is_function(package.__dict__.get(last)):
+        package.__class__ = Keeping
+
+
 class Empty:
     """Loads nothing, in the place of a module that only speaks to PyTorch's C++."""
 
@@ -145,6 +170,7 @@ class Finder:
         module = names.find(fullname)
         if module is None:
             return None
+        _keep_function(fullname)
         place = getattr(module, "__file__", None)
         return _spec(fullname, Loader(module), place, hasattr(module, "__path__"))
 

@@ -82,6 +82,23 @@ out += [torch.compiler.is_compiling(), torch.ops.aten.relu.default(torch.tensor(
     assert told(text, tmp_path) == [False] * 6 + [0.0]
 
 
+def test_a_function_is_not_hidden_by_the_module_of_its_name(tmp_path: Path) -> None:
+    text = """
+import torch, torch.multiprocessing.spawn
+from torch.nn.utils.weight_norm import WeightNorm
+from torch.nn.utils.spectral_norm import SpectralNorm, spectral_norm
+from torch.nn.parallel.parallel_apply import parallel_apply
+from torch._higher_order_ops.while_loop import while_loop
+from torch._higher_order_ops.cond import cond
+nn = torch.nn
+found = [torch.multiprocessing.spawn, nn.utils.weight_norm, nn.utils.spectral_norm, spectral_norm]
+found += [nn.parallel.parallel_apply, parallel_apply, while_loop, cond]
+out += [type(f).__name__ for f in found]
+out += [nn.utils.weight_norm(nn.Linear(2, 3))(torch.ones(1, 2)).shape == (1, 3)]
+"""
+    assert told(text, tmp_path) == ["function"] * 8 + [True]
+
+
 MISSING = [
     ("import torch\n\ntorch.nothing_there()", "torch.nothing_there", 3),
     ("import torch.nothing.at_all", "torch.nothing", 1),

@@ -188,6 +188,13 @@ def test_names_for_functions() -> None:
     assert averages(prof)["double"].count == 2
 
 
+def test_averages_come_in_the_order_in_which_they_begin() -> None:
+    with profile() as prof, record_function("mine"):
+        (lg.ones(3, 3) @ lg.ones(3, 3)).sum().item()
+    assert prof.key_averages()[0].key == "mine"
+    assert "mine" in prof.key_averages().table(row_limit=1)
+
+
 def test_what_is_not_emitted_is_said() -> None:
     with pytest.warns(UserWarning, match="there is no NVTX"), autograd_profiler.emit_nvtx():
         pass

@@ -496,25 +496,12 @@ CLEANRL = _all(
     below="cleanrl/",
 )
 
-CTR = _all(
-    "shenweichen+DeepCTR-Torch",
-    """
-    run_classification_criteo.py
-    run_regression_movielens.py
-    run_multivalue_movielens.py
-    run_multitask_learning.py
-    run_din.py
-    run_dien.py
-    """,
-    below="examples/",
-)
-
 SEQUENCES = [
     *_all(
         "locuslab+TCN",
         """
-        adding_problem/add_test.py | --epochs 1 --seq_len 40 --levels 4 --batch_size 512
-        copy_memory/copymem_test.py | --epochs 1 --blank_len 30 --levels 3 --batch_size 200
+        adding_problem/add_test.py | --cuda --epochs 1 --seq_len 20 --levels 3 --batch_size 1024
+        copy_memory/copymem_test.py | --cuda --epochs 1 --blank_len 30 --levels 3 --batch_size 200
         """,
         below="TCN/",
     ),
@@ -522,7 +509,7 @@ SEQUENCES = [
     *_all(
         "kamenbliznashki+normalizing_flows",
         """
-        planar_flow.py | --train --n_steps 100 --log_interval 50 --flow_length 4
+        planar_flow.py | --train --n_steps 100 --flow_length 4
         """,
     ),
     *_all("fxia22+pointnet.pytorch", "pointnet/model.py"),
@@ -582,5 +569,5 @@ def programs(checkouts: Path) -> list[Program]:
     ]
     scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
     scripts += [DISTRIBUTED, KEON, BEGINNER, DIFFEQ, LABML, IGNITE]
-    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, CTR, SEQUENCES, TUTORIALS]
+    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, SEQUENCES, TUTORIALS]
     return [*(program for part in scripts for program in part), *OTHERS, *found]

@@ -84,6 +84,40 @@ def _like(draw):
     return lambda x, **kwargs: draw(*x.shape, **{"dtype": x.dtype, **kwargs})
 
 
+def _chosen(probabilities, shape=()):
+    """Numbers of categories, drawn by their probabilities, `shape` times for each row of these."""
+    sums = np.cumsum(probabilities.detach().double().numpy(), -1)
+    drawn = random.rand(*shape, *sums.shape[:-1], 1) * sums[..., -1:]
+    return torch.as_tensor((sums <= drawn).sum(-1).clip(max=sums.shape[-1] - 1))
+
+
+def multinomial(input, num_samples, replacement=False, **kwargs):
+    if num_samples == 1 or replacement:
+        return _chosen(input, (num_samples,)).movedim(0, -1)
+    order = random.exponential(size=tuple(input.shape)) / input.detach().double().numpy()
+    return torch.as_tensor(np.argsort(order, -1)[..., :num_samples].copy())
+
+
+def _sampled(self, sample_shape=()):
+    """Of a normal distribution: with gradients through mean and deviation."""
+    shape = (*sample_shape, *self.batch_shape)
+    return self.loc + self.scale * torch.as_tensor(random.randn(*shape)).to(self.loc.dtype)
+
+
+def _same_choices() -> None:
+    """Actions that are drawn, and states where environments begin."""
+    dists = torch.distributions
+    dists.Categorical.sample = lambda self, shape=(): _chosen(self.probs, tuple(shape))
+    dists.Normal.rsample = _sampled
+    dists.Normal.sample = lambda self, shape=(): _sampled(self, shape).detach()
+    try:
+        from gymnasium.utils import seeding
+    except ImportError:
+        return
+    seeded = seeding.np_random
+    seeding.np_random = lambda seed=None: seeded(0 if seed is None else seed)
+
+
 def same_weights(parameters) -> None:
     """Fills parameters that have random values: uniform, by the size of what they multiply."""
     for p in parameters:
@@ -100,7 +134,7 @@ def prepare(path: str, count: int) -> None:
     # Data sets of livegrad.vision draw by livegrad's own names, torchvision's by torch's.
     for module in {id(m): m for m in (torch, sys.modules.get("livegrad", torch))}.values():
         module.randn, module.rand, module.randint = randn, rand, randint
-        module.randperm, module.normal = randperm, normal
+        module.randperm, module.normal, module.multinomial = randperm, normal, multinomial
         module.randn_like, module.rand_like = _like(randn), _like(rand)
     torch.Tensor.uniform_, torch.Tensor.normal_ = uniform_, normal_
     torch.nn.functional.dropout = dropout
@@ -109,6 +143,7 @@ def prepare(path: str, count: int) -> None:
     torch.utils.data.RandomSampler.__iter__ = lambda self: iter(
         random.permutation(len(self.data_source)).tolist()
     )
+    _same_choices()
     _same_optimizers()
     _listen(path, count)
 
