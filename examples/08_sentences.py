@@ -173,7 +173,7 @@ for name, kind in models.items():
     curves[name] = []
     for epoch in range(epochs):
         model.train()
-        bar = train.progress(loader, f"{name}, {epoch + 1}")
+        bar = train.progress(loader, f"{name}, epoch {epoch + 1}/{epochs}")
         for tokens, pieces, lengths, labels in bar:
             optimizer.zero_grad()
             loss = F.cross_entropy(model(tokens, pieces, lengths), labels)

@@ -62,7 +62,9 @@ def demo(epochs: int, seed: int, out: Path) -> None:
     demo.run(epochs=epochs, seed=seed, out=out)
 
 
-@commands.command(context_settings=_PASSED_ON)
+@commands.command(
+    context_settings=_PASSED_ON, short_help="Run a PyTorch program as it is, without torch."
+)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
 @click.option("-c", "text", is_flag=True, help="PROGRAM is the text itself, as for python -c.")
 @click.option("--report", is_flag=True, help="Say at the end which names of torch were used.")
@@ -84,7 +86,9 @@ def run(
     todo.append(partial(start, program, arguments))
 
 
-@commands.command(context_settings=_PASSED_ON)
+@commands.command(
+    context_settings=_PASSED_ON, short_help="Show a program, or records of some, in a browser."
+)
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the page; 0: any.")
 @click.option("--save", "file", default=None, help="Write the record there: .html, .lgv, .json.")
 @click.option("--values", is_flag=True, help="Take statistics of all values, now and then.")
@@ -125,7 +129,9 @@ def view(
     todo.append(partial(command.run_watched, start, port, file, values, browser))
 
 
-@commands.command(context_settings=_PASSED_ON)
+@commands.command(
+    context_settings=_PASSED_ON, short_help="Run a program, and say where its time went."
+)
 @click.option("-m", "module", is_flag=True, help="PROGRAM is a module, as for python -m.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -185,7 +191,7 @@ def get_data(names: tuple[str, ...]) -> None:
         click.echo(found)
 
 
-@commands.command()
+@commands.command(short_help="Say what PyTorch programs use that livegrad lacks.")
 @click.argument("programs", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 def check(programs: tuple[str, ...]) -> None:
     """Say which names of torch programs use that livegrad lacks, without running them."""
