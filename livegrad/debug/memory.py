@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from livegrad.debug.names import Names
 from livegrad.graph.handle import Handle
 from livegrad.graph.node import Node, describe_site
+from livegrad.graph.state import flush_all
 from livegrad.graph.watch import BLAMING
 from livegrad.runtime import rehearsal
 from livegrad.runtime.memory import memory_held, memory_in_use, memory_peak
@@ -164,6 +165,7 @@ def predict_peak(step: Callable[[], Any], times: int = 3) -> int:
     """
     if not hasattr(os, "fork"):
         raise RuntimeError("predict_peak: this system cannot copy processes (os.fork)")
+    flush_all("predict_peak")  # values that are there before the step are what they are
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover - another process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from livegrad.view.files import checked as checked, save
@@ -68,5 +69,8 @@ def _tell(made: View, browser: bool) -> None:
 
 
 def _stay(made: View) -> None:
-    print(f"livegrad view: the program has ended; {made.url} stays until Ctrl-C", file=sys.stderr)
-    made.wait()
+    # Ctrl-C may come as soon as it is spoken of.
+    with suppress(KeyboardInterrupt):
+        ended = f"livegrad view: the program has ended; {made.url} stays until Ctrl-C"
+        print(ended, file=sys.stderr)
+        made.wait()

@@ -159,8 +159,7 @@ def part(name: str) -> str:
 def page_with(bundles: list[dict[str, Any]]) -> str:
     """The page as one file, with its data in it."""
     styles = "".join([f"<style>\n{part(name)}</style>\n" for name in STYLES])
-    data = json.dumps(bundles, separators=(",", ":")).replace("<", "\\u003c")
-    scripts = f"<script>window.LIVEGRAD = {data};</script>\n"
+    scripts = "".join([_blocks(number, each) for number, each in enumerate(bundles)])
     scripts += "".join([f"<script>\n{part(name)}</script>\n" for name in SCRIPTS])
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -168,6 +167,21 @@ def page_with(bundles: list[dict[str, Any]]) -> str:
     return _filled(
         styles, scripts, f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     )
+
+
+def _blocks(number: int, bundle: dict[str, Any]) -> str:
+    """A record as blocks of text, each step by itself: the page reads those that it shows."""
+    rest = {name: value for name, value in bundle.items() if name != "steps"}
+    texts = [_block(f'data-record="{number}"', rest)]
+    texts += [
+        _block(f'data-of="{number}" data-step="{n}"', step) for n, step in bundle["steps"].items()
+    ]
+    return "".join(texts)
+
+
+def _block(attributes: str, data: Any) -> str:
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" {attributes}>{text}</script>\n'
 
 
 def page_of_server() -> str:

@@ -316,4 +316,6 @@ def test_ten_thousand_nodes(page: Page, tmp_path: Path, modules: bool) -> None:
 def test_a_page_of_two_records(watching: Watch, tmp_path: Path) -> None:
     path = watching.save(tmp_path / "run.lgv")
     data = FileDocument(path)._data
-    assert page_with([data, data]).count("<script>window.LIVEGRAD = [") == 1
+    text = page_with([data, data])
+    assert text.count('application/json" data-record=') == 2
+    assert text.count('application/json" data-of="1" data-step=') == len(data["steps"])

@@ -299,7 +299,7 @@ def masked_with_infinity_and_multiplied_by_zero() -> Any:
     return with_loss(net(), loss)
 
 
-# ---------------------------------------------------------------------- complex, sparse, other layers
+# ------------------------------------------------------------------- complex, sparse, other layers
 
 
 @scene("log", how="any")

@@ -166,3 +166,15 @@ def test_the_predicted_peak_is_the_one_that_comes(
 def test_a_step_that_raises() -> None:
     with pytest.raises(RuntimeError, match="could not be rehearsed(?s:.*)no such thing"):
         lg.predict_peak(lambda: lg.ones("no such thing"))
+
+
+def test_data_that_is_pending_is_data_in_a_rehearsal() -> None:
+    """Values that are checked when a line runs must not be arbitrary there."""
+    model = lg.nn.Linear(6, 4)
+    x, target = lg.randn(8, 6), lg.randint(0, 4, (8,))  # not computed yet
+
+    def step() -> None:
+        F.cross_entropy(model(x), target).backward()
+        model.weight.grad.sum().item()  # type: ignore[union-attr]
+
+    assert lg.predict_peak(step) > 0

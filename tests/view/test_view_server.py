@@ -6,6 +6,7 @@ import gzip
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -205,9 +206,10 @@ def test_names_stay_names(tmp_path: Path) -> None:
     with lg.watch() as watching:
         Evil()(lg.ones(1, 2)).sum().item()
     text = watching.save(tmp_path / "step.html").read_text()
-    data_line = text[text.index("window.LIVEGRAD") : text.index("</script>\n<script>\n")]
-    assert "alert(1)" in data_line
-    assert "<" not in data_line
+    blocks = re.findall(r'<script type="application/json" [^>]*>(.*)</script>\n', text)
+    assert len(blocks) == 1 + len(watching.steps)
+    assert "alert(1)" in blocks[-1]
+    assert not [block for block in blocks if "<" in block]
     assert "Content-Security-Policy" in text
     assert "<script>alert" not in watching.graph()._repr_html_()
 
