@@ -70,7 +70,7 @@ def test_parts_show_what_is_written_to_the_whole(cut):
 
 
 def test_other_states_and_tensors_are_not_taken_for_known_ones(cut):
-    x, y = made()
+    _, y = made()
     expected = described(cut(y))
     with lg.no_grad():
         assert all(p._share.made == "no_grad" or not p.requires_grad for p in cut(y))
