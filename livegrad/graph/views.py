@@ -379,7 +379,7 @@ def remember_views(
     """Has views of `x` that were just made together be found by what they were asked for with."""
     if type(number) is not int or type(dim) is not int or not 0 < len(parts) <= _MOST_PARTS:
         return parts
-    known = []
+    known: list[Any] = []
     for part in parts:
         node, share = part._node, part._share
         if share is None or len(share.path) != 1 or node.op is not share.path[0][0]:
