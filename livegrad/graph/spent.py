@@ -114,7 +114,7 @@ def cut(
     spent = _local.spent
     spent.computed = False
     if not waiting:
-        if recorded:
+        if recorded and spent.waiting:  # else a search for NaN has flushed meanwhile
             site = spent.waiting[0][0]
             spent.waiting = []
             _give_up(recorded, (site, update_site))
