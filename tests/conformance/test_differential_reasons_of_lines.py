@@ -158,6 +158,49 @@ GIVEN = "e.data = f"
             None,
         ),
         ([UNBOUND, GIVEN, "b.requires_grad = True", "check()"], "no view any more"),
+        (
+            [
+                "a = T.tensor([[-1.75, 0.75, 0.75], [-1.25, -0.5, 0.75]])",
+                "b = F.batch_norm(a, None, None, training=True)",
+                "h = b != 0",
+                "check()",
+            ],
+            "roundings",
+        ),
+        (
+            [
+                "g = F.batch_norm(T.arange(6.0).view(2, 3), None, None, training=True).unique()",
+                "h = g + T.ones(6)",
+            ],
+            "roundings",
+        ),
+        (["g = T.arange(6.0).unique()", f"h = g + T.ones(6 - {OTHER})"], None),
+        (
+            [
+                "a = T.full((3,), -float('inf'), requires_grad=True)",
+                "F.soft_margin_loss(a, T.ones_like(a)).backward()",
+                "check()",
+            ],
+            "of a large x is x",
+        ),
+        (
+            [
+                "a = T.arange(6.0).view(2, 3).requires_grad_(); d, e = T.var_mean(a * 1, -1)",
+                "e.pow_(2)",
+                "e.retain_grad()",
+                "n, = T.autograd.grad(e.sum(), [d], allow_unused=True)",
+                "check()",
+            ],
+            "one of several outputs",
+        ),
+        (
+            [
+                "c = T.ones(1, 2, 3).requires_grad_(); d = c.view(3, 2)",
+                "with T.no_grad(): c.squeeze_()",
+                "d.sum().backward()",
+            ],
+            "former shape",
+        ),
         ([UNBOUND, f"f.requires_grad_() if {OTHER} else None", "check()"], None),
     ],
 )

@@ -449,6 +449,13 @@ for moved, kept, made in itertools.product(("t()", "expand(4, 3, 2)", "mul(2)"),
         "with T.no_grad(): k.add_(1)" if moved != "expand(4, 3, 2)" else "l.data.add_(1)",
         "check()",
     )
+for kind in ("float16", "bfloat16", "float32", "float64"):
+    PROGRAMS[f"powers that are roots, at -0 and -inf: {kind}"] = (
+        f"a = T.tensor([-float('inf'), -0.0, 0.0, 4.0, -2.0], dtype=T.{kind}).requires_grad_()",
+        "b = a ** 0.5; c = a.pow(-0.5); d = a.detach().clone().pow_(0.5); e = 1 / b; f = 1 / d",
+        "(b * T.arange(5)).sum().backward()",
+        "check()",
+    )
 for key in ("()", "0", "T.tensor([0])", "T.tensor([[0, -1]])", "...", "None", "True"):
     PROGRAMS[f"an element of a part is written: {key}"] = (
         "a = T.arange(6.0).reshape(2, 3); b = a[1]; c = b[1]",

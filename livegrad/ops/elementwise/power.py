@@ -116,10 +116,11 @@ def _power_number(x: Tensor, exponent: Any) -> Tensor:
                 f"pow: Integers to negative integer powers are not allowed; got exponent {exponent}"
                 ". Convert the tensor with .float() first"
             )
-    # Of float16, PyTorch takes powers also here: that of -inf is inf, that of -0.0 is 0.0.
-    if exponent == 0.5 and node_of(x).meta.dtype is not dtypes.float16:
+    # A root of -0 is -0, and of -inf NaN; PyTorch's powers of float16 are 0 and inf there.
+    takes_roots = node_of(x).meta.dtype is not dtypes.float16
+    if exponent == 0.5 and takes_roots:
         return unary(SQRT, x)
-    if exponent == -0.5 and node_of(x).meta.dtype is not dtypes.float16:
+    if exponent == -0.5 and takes_roots:
         return unary(RSQRT, x)
     if exponent == -1:
         return unary(RECIPROCAL, x)

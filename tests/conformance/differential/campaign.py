@@ -10,12 +10,12 @@ from typing import Any
 
 from .clipping import Clipping
 from .explained import KEPT
-from .explained_states import OWN_STRIDES
+from .explained_states import OWN_STRIDES, made_after
 from .explained_values import SIGN
 from .generate import program
 from .integers import Saturating
-from .noise import OtherNans, OtherRoundings, hangs_on
-from .program import source
+from .noise import OtherNans, OtherRoundings, hangs_on, size_hangs_on_roundings
+from .program import names, source
 from .run import Difference, quietly, run
 from .shrink import Shrinker
 from .signs import Negating
@@ -53,6 +53,11 @@ def is_past(other: Difference | None, found: Difference, lines: Sequence[str]) -
     if (other.line, other.place) <= (found.line, found.place):
         return False
     return other.reason is not None or is_rounding(other, lines)
+
+
+def is_picking(line: str) -> bool:
+    """Whether how much a line gives is a matter of values."""
+    return re.search(r"\b(unique|unique_consecutive|nonzero|masked_select)\(", line) is not None
 
 
 def is_rounding(found: Difference, lines: Sequence[str]) -> bool:
@@ -108,6 +113,11 @@ class Campaign:
             found = kept
         if (reason := self.reason_of_rule(lines, found)) is not None:
             return replace(found, reason=reason)
+        if found.variable is None and any(
+            size_hangs_on_roundings(lines[: found.line], name)
+            for name in sorted(names(lines[found.line]).reads & made_after(is_picking, lines))
+        ):
+            return replace(found, reason=ROUNDINGS)
         for others, reason in ((OtherRoundings, ROUNDINGS), (OtherNans, SIGN)):
             if found.variable and hangs_on(others, lines[: found.line], found.variable):
                 return replace(found, reason=reason)

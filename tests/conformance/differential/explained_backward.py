@@ -42,7 +42,11 @@ def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
     if "more than one element of the written-to" in message:
         return EXPANDED
     if message.startswith(("setStorage", "Function AsStridedBackward0 returned an invalid")):
-        return SMALLER_BASE if any(map(is_beyond_its_base, named)) else None
+        if any(map(is_beyond_its_base, named)):
+            return SMALLER_BASE
+        shown = re.search(r"got \[([\d, ]*)\] but expected shape compatible with", message)
+        reshaped = shown is not None and any(has_base_of_shape(x, shown[1]) for x in named)
+        return OLD_SHAPE if reshaped else None
     if message.startswith("output with shape"):
         return RESHAPED
     if message.startswith("Subtraction, the `-` operator, with a bool"):
@@ -55,6 +59,11 @@ def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
 def is_beyond_its_base(x: torch.Tensor) -> bool:
     """Whether a view shows more than what it is a view of, which was made smaller in place."""
     return not is_stale(x) and x._base is not None and x.numel() > x._base.numel()
+
+
+def has_base_of_shape(x: torch.Tensor, sizes: str) -> bool:
+    """Whether what a tensor is a view of has these sizes now."""
+    return not is_stale(x) and x._base is not None and ", ".join(map(str, x._base.shape)) == sizes
 
 
 def go_to_unwritable(tensors: Sequence[Any]) -> bool:

@@ -241,7 +241,9 @@ def explanation_of_numbers(
         a == 0 and math.isnan(b) for a, b in pairs
     ):
         return UNKNOWN_SCORES
-    if "soft_margin_loss(" in program and all(a == math.inf and b < math.inf for a, b in pairs):
+    if "soft_margin_loss(" in program and all(
+        (a == math.inf and b < math.inf) or (math.isnan(a) and math.isfinite(b)) for a, b in pairs
+    ):
         return OVERFLOWING
     if NORMALISED.search(program) and all(b == 0 and abs(a) < 1e-4 for a, b in pairs):
         return EQUAL_TO_MEAN
@@ -402,7 +404,10 @@ def is_watched(program: str, torchs: dict[str, Any]) -> bool:
     functions = [r"\(?T\.tensordot", r"\(?T\.einsum", r"F\.linear", r"F\.(?:max|avg)_pool1d"]
     functions.append(r"F\.instance_norm")
     products = "|".join([*functions, repeated, *modules])
-    for name in re.findall(rf"\b(\w+) = (?:{products})\(", program):
+    found = re.findall(rf"\b(\w+) = (?:{products})\(", program)
+    same = [x for name in found if (x := torchs.get(name)) is not None]
+    found += [name for name, x in torchs.items() if name not in found and any(x is y for y in same)]
+    for name in found:
         if re.search(rf"\b{name}\.(grad_fn\.)?(retain_grad|register_\w*hook)\(", program):
             return name not in torchs or is_part_of_hidden(torchs[name], torchs)
     return False

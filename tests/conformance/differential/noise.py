@@ -103,7 +103,7 @@ class OtherRoundings(TorchDispatchMode):
                 if name in PRODUCTS or is_sum_of_one(name, args, x):
                     self.turn_zeros(x)
             if name in NORMS:
-                self.turn_small(out[0])
+                self.turn_small(out[0], args[0], out[2])
             if name == "sinc":  # of a whole number, which is 0
                 self.turn_small(out)
         if name in EXTREMES and has_both_zeros(args[0]):
@@ -111,9 +111,15 @@ class OtherRoundings(TorchDispatchMode):
                 self.turn_zeros(x)
         return out
 
-    def turn_small(self, x: torch.Tensor) -> None:
-        """Turns what is a rounding next to the largest number, or makes it 0."""
+    def turn_small(self, x: torch.Tensor, *normalised: torch.Tensor) -> None:
+        """Turns what is a rounding next to the largest number, or makes it 0.
+
+        What was `normalised` had the roundings of its own largest, times 1 over its deviation.
+        """
         most = x.abs().nan_to_num(0, posinf=0).amax() if x.numel() else 0
+        if x.numel() and all(y.numel() for y in normalised):
+            before = [y.abs().nan_to_num(0, posinf=0).amax() for y in normalised]
+            most = max(most, math.prod(before))
         small = x.abs() <= ULPS * torch.finfo(x.dtype).eps * most
         signs = torch.from_numpy(self.rng.choice([-1.0, 0.0, 1.0], tuple(x.shape))).to(x.dtype)
         x.copy_(torch.where(small, x * signs, x))
@@ -239,6 +245,17 @@ def hangs_on(
         with suppress(RuntimeError):  # a tensor that only exists under the mode cannot be read
             if differs(steady, moved):
                 return True
+    return False
+
+
+def size_hangs_on_roundings(lines: Sequence[str], name: str) -> bool:
+    """Whether a variable has another shape with other roundings: it is one of what differs."""
+    steady = getattr(value_after(lines, name), "shape", None)
+    for seed in range(1, 13):
+        with OtherRoundings(seed):
+            moved = value_after(lines, name)
+        if getattr(moved, "shape", None) != steady:
+            return True
     return False
 
 

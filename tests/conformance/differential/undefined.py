@@ -59,7 +59,8 @@ MASKED_INFINITY = (
 )
 
 ON_THE_WAY = (  # refusals of what is met after some gradients may have been brought
-    "derivative for .* is not implemented|the gradient of a tensor that was given another shape"
+    "derivative for .* is not implemented|the gradient of a tensor that was given another shape|"
+    r"Function \w+ returned an invalid gradient"
 )
 MEDIAN = re.compile(r"\bT\.(nan)?median\(\w+, dim=")
 WITH_PART = re.compile(r"\b(select|slice|diagonal)_scatter\(")
@@ -236,10 +237,15 @@ def places_of(x: Any) -> torch.Tensor:
 
 
 def have_siblings(tensors: Iterable[Any], known: Iterable[Any]) -> Iterator[bool]:
-    """For each pair of tensors: whether one function of PyTorch's returned both."""
+    """For each pair of tensors: whether one function of PyTorch's returned both.
+
+    Or what the second was, before it was written in place.
+    """
     for x, y in product(tensors, known):
-        if x is not y and not is_stale(x) and not is_stale(y):
-            yield x.grad_fn is not None and x.grad_fn is y.grad_fn
+        if x is not y and not is_stale(x) and not is_stale(y) and x.grad_fn is not None:
+            before = y.grad_fn.next_functions if y.grad_fn is not None and y._version else ()
+            other = any(f is x.grad_fn and number != x.output_nr for f, number in before)
+            yield x.grad_fn is y.grad_fn or other
 
 
 def is_stale(x: Any) -> bool:
