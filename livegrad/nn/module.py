@@ -293,7 +293,7 @@ class Module(Stateful):
                     continue
                 _replace_data(p, fn)
                 if p.grad is not None:
-                    p.grad = fn(p.grad.detach())
+                    _replace_data(p.grad, fn)  # who holds the gradient holds the new one
             for name, buffer in list(self._buffers.items()):
                 if is_lazy(buffer):
                     buffer.convert_(fn)

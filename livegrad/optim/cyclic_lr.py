@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from livegrad.optim.optimizer import Optimizer
-from livegrad.optim.scheduler import LRScheduler, per_group
+from livegrad.optim.scheduler import LRScheduler, per_group, set_rate
 
 
 class _WithMomentum(LRScheduler):
@@ -76,7 +76,7 @@ class CyclicLR(_WithMomentum):
         base_lrs = per_group(optimizer, base_lr, "base_lr")
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
-                group["lr"] = rate
+                set_rate(group, rate)
         self.max_lrs = per_group(optimizer, max_lr, "max_lr")
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
@@ -331,4 +331,4 @@ class ReduceLROnPlateau(LRScheduler):
         for group, rate, lowest in zip(groups, self._rates, least, strict=True):
             new = max(rate * self.factor, lowest)
             if rate - new > self.eps:
-                group["lr"] = new
+                set_rate(group, new)

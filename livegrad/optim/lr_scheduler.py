@@ -19,7 +19,7 @@ from livegrad.optim.cyclic_lr import (
     ReduceLROnPlateau as ReduceLROnPlateau,
 )
 from livegrad.optim.optimizer import Optimizer
-from livegrad.optim.scheduler import LRScheduler as LRScheduler, per_group
+from livegrad.optim.scheduler import LRScheduler as LRScheduler, per_group, set_rate
 
 _LRScheduler = LRScheduler  # its name before PyTorch 2
 
@@ -397,7 +397,7 @@ class SequentialLR(LRScheduler):
         self.last_epoch = last_epoch + 1
         # The schedulers have each taken their first step, one after another: only the first counts.
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         for scheduler in schedulers:
             scheduler.last_epoch -= 1
         schedulers[0]._step_count = 0

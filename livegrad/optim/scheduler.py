@@ -8,6 +8,15 @@ from typing import Any
 
 from livegrad.optim.optimizer import Optimizer
 from livegrad.optim.options import number
+from livegrad.tensor import Tensor
+
+
+def set_rate(group: dict[str, Any], rate: float) -> None:
+    """Gives a parameter group another learning rate; one that is a tensor is written to."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
 
 
 class LRScheduler:
@@ -62,7 +71,7 @@ class LRScheduler:
 
     def _set(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+            set_rate(group, rate)
         self._last_lr = self._rates
 
     def state_dict(self) -> dict[str, Any]:

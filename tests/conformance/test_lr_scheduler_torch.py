@@ -1,6 +1,7 @@
 """Learning-rate schedulers against PyTorch's: same rates and momentums at every step."""
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -160,3 +161,18 @@ def test_swalr(options):
         mine.step()
         theirs.step()
         same(a, b)
+
+
+def test_a_rate_that_is_a_tensor_is_written_to() -> None:
+    def run(T: Any) -> Any:
+        w, rate = T.nn.Parameter(T.ones(2)), T.tensor(0.5)
+        update = T.optim.SGD([w], rate)
+        schedule = T.optim.lr_scheduler.ExponentialLR(update, 0.5)
+        for _ in range(2):
+            update.zero_grad()
+            (w * w).sum().backward()
+            update.step()
+            schedule.step()
+        return rate.tolist(), update.param_groups[0]["lr"] is rate, w.tolist()
+
+    assert run(lg) == run(torch)

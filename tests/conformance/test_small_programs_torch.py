@@ -11,6 +11,13 @@ from differential.run import quietly, run  # noqa: E402
 LINEAR = "m = T.nn.Linear(3, 3, bias=False); m.weight.data.copy_(T.eye(3))"
 CONV = "m = T.nn.Conv1d(2, 2, 2); [p.data.copy_(T.arange(p.numel()).reshape(p.shape)) for p in m.parameters()]"  # noqa: E501
 PROGRAMS = {
+    "who holds a gradient holds it in another dtype too": (
+        f"{LINEAR}; m(T.ones(2, 3)).sum().backward(); a = [p.grad for p in m.parameters()]",
+        "m.half().float(); T.nn.utils.clip_grad_value_(m.parameters(), 0.5)",
+        "check()",
+        "m.double(); b = m.weight.grad",
+        "check()",
+    ),
     "gradients of what takes no part may be differentiated": (
         "a = T.ones(3, requires_grad=True); b = T.ones(2, requires_grad=True)",
         "c, d = T.autograd.grad((a * a).sum(), [a, b], materialize_grads=True, create_graph=True)",

@@ -566,3 +566,15 @@ def test_modules_side_by_side_are_called_with_their_inputs() -> None:
     assert second.tolist() == layers[1](x).tolist()
     with pytest.raises(RuntimeError, match="no GPU here"):
         nn.parallel.replicate(layers[0], [0])
+
+
+def test_who_holds_a_gradient_holds_it_in_another_dtype_too() -> None:
+    m = lg.nn.Linear(2, 2)
+    m(lg.ones(1, 2)).sum().backward()
+    held = m.weight.grad
+    m.double()
+    assert m.weight.grad is held
+    assert held is not None
+    assert held.dtype is lg.float64
+    lg.nn.utils.clip_grad_value_(m.parameters(), 0.5)
+    assert held.tolist() == [[0.5, 0.5], [0.5, 0.5]]

@@ -124,12 +124,13 @@ def of_groups(pen: Pen) -> str:
 
 def clipped(pen: Pen) -> str:
     m, name = pen.pick(has_gradients), pen.fresh()
+    there = f"[p.grad for p in {m}.parameters() if p.grad is not None]"
     kind = pen.choose("1.0", "0.25, 1.0", "0.5, float('inf')", "2.0, foreach=False")
     return str(
         pen.choose(
             f"{name} = T.nn.utils.clip_grad_norm_({m}.parameters(), {kind})",
             f"T.nn.utils.clip_grad_value_({m}.parameters(), 0.5)",
-            f"{name} = T.nn.utils.get_total_norm([p.grad for p in {m}.parameters()])",
+            f"{name} = T.nn.utils.get_total_norm({there})",
             f"[p.grad.mul_(0.5) for p in {m}.parameters() if p.grad is not None]",
             f"[setattr(p, 'grad', None) for p in {m}.parameters()]",
         )
