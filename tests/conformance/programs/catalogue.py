@@ -521,31 +521,87 @@ SEQUENCES = [
     *_all("Diego999+pyGAT", "train.py | --epochs 3 --no-cuda", ("cora", "data/cora")),
 ]
 
-_ENGLISH = "PyTorchKorea+tutorials-kr"  # PyTorch's own tutorials; the code is the same
+# PyTorch's own tutorials, whose code is the same here, in a smaller repository.
+_PLACES = """
+    advanced_source
+    beginner_source
+    beginner_source/basics
+    beginner_source/blitz
+    beginner_source/examples_autograd
+    beginner_source/examples_nn
+    beginner_source/examples_tensor
+    beginner_source/former_torchies
+    beginner_source/hybrid_frontend
+    beginner_source/introyt
+    beginner_source/nlp
+    intermediate_source
+    recipes_source/recipes
+    unstable_source
+""".split()
 TUTORIALS = _all(
-    _ENGLISH,
+    "PyTorchKorea+tutorials-kr",
     """
     advanced_source/numpy_extensions_tutorial.py
     advanced_source/python_custom_ops.py
     beginner_source/basics/autogradqs_tutorial.py
+    beginner_source/basics/buildmodel_tutorial.py
+    beginner_source/basics/data_tutorial.py
+    beginner_source/basics/optimization_tutorial.py
+    beginner_source/basics/quickstart_tutorial.py
     beginner_source/basics/tensorqs_tutorial.py
+    beginner_source/basics/transforms_tutorial.py
+    beginner_source/blitz/data_parallel_tutorial.py
     beginner_source/blitz/neural_networks_tutorial.py
+    beginner_source/blitz/tensor_tutorial.py
+    beginner_source/examples_autograd/polynomial_autograd.py
     beginner_source/examples_autograd/polynomial_custom_function.py
     beginner_source/examples_nn/dynamic_net.py
+    beginner_source/examples_nn/polynomial_module.py
+    beginner_source/examples_nn/polynomial_nn.py
+    beginner_source/examples_nn/polynomial_optim.py
+    beginner_source/examples_tensor/polynomial_numpy.py
+    beginner_source/examples_tensor/polynomial_tensor.py
+    beginner_source/former_torchies/autograd_tutorial_old.py
+    beginner_source/former_torchies/nnft_tutorial.py
+    beginner_source/former_torchies/parallelism_tutorial.py
+    beginner_source/former_torchies/tensor_tutorial_old.py
+    beginner_source/hybrid_frontend/learning_hybrid_frontend_through_example_tutorial.py
+    beginner_source/introyt/autogradyt_tutorial.py
     beginner_source/introyt/modelsyt_tutorial.py
+    beginner_source/introyt/tensorboardyt_tutorial.py
+    beginner_source/introyt/tensors_deeper_tutorial.py
     beginner_source/introyt/trainingyt.py
     beginner_source/nlp/advanced_tutorial.py
+    beginner_source/nlp/deep_learning_tutorial.py
+    beginner_source/nlp/pytorch_tutorial.py
     beginner_source/nlp/sequence_models_tutorial.py
     beginner_source/nlp/word_embeddings_tutorial.py
+    beginner_source/understanding_leaf_vs_nonleaf_tutorial.py
+    intermediate_source/autograd_saved_tensors_hooks_tutorial.py
     intermediate_source/forward_ad_usage.py
+    intermediate_source/fx_profiling_tutorial.py
     intermediate_source/jacobians_hessians.py
     intermediate_source/neural_tangent_kernels.py
     intermediate_source/parametrizations.py
     intermediate_source/pruning_tutorial.py
     intermediate_source/reinforcement_q_learning.py
+    intermediate_source/scaled_dot_product_attention_tutorial.py
+    intermediate_source/torch_compile_conv_bn_fuser.py
+    intermediate_source/visualizing_gradients_tutorial.py
+    recipes_source/recipes/defining_a_neural_network.py
+    recipes_source/recipes/reasoning_about_shapes.py
+    recipes_source/recipes/swap_tensors.py
+    recipes_source/recipes/tensorboard_with_pytorch.py
+    recipes_source/recipes/timer_quick_start.py
+    recipes_source/recipes/warmstarting_model_using_parameters_from_a_different_model.py
+    recipes_source/recipes/what_is_state_dict.py
+    unstable_source/maskedtensor_adagrad.py
+    unstable_source/maskedtensor_advanced_semantics.py
+    unstable_source/maskedtensor_overview.py
+    unstable_source/maskedtensor_sparsity.py
+    unstable_source/vmap_recipe.py
     """,
-    ("fashion", "beginner_source/basics/data"),
-    ("fashion", "beginner_source/introyt/data"),
+    *[(kind, f"{place}/data") for place in _PLACES for kind in ("fashion", "mnist")],
 )
 
 # Repositories whose README has programs.

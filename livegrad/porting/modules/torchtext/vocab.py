@@ -63,7 +63,8 @@ class Vectors:
 
 def _read(path: str, most: int | None) -> tuple[list[str], np.ndarray[Any, Any]]:
     """Words and their vectors; a first line with two numbers says how many there are."""
-    words, rows = [], []
+    words: list[str] = []
+    rows: list[np.ndarray[Any, Any]] = []
     with open(path, encoding="utf-8") as file:
         for line in file:
             word, *numbers = line.rstrip().split(" ")
