@@ -560,7 +560,12 @@ def full_like(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """The shape and dtype of `input` filled with one number."""
+    """The shape and dtype of `input` filled with one number.
+
+    Example:
+        >>> lg.full_like(lg.zeros(2), 7)
+        tensor([7., 7.])
+    """
     check_layout("full_like", layout)
     shape, target, place = _like(input, dtype, device)
     out = full(shape, fill_value, dtype=target, device=place)

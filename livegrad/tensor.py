@@ -306,6 +306,10 @@ class Tensor(Subclassing):
         """The values as a NumPy array that shares their memory, in both directions.
 
         With `force`, of a tensor without its history.
+
+        Example:
+            >>> lg.tensor([1.0, 2.0]).numpy()
+            array([1., 2.], dtype=float32)
         """
         device = self._node.meta.device
         if device is not CPU:
@@ -551,6 +555,10 @@ class Tensor(Subclassing):
         """The tensor as another dtype, on another device, or as another tensor is in both.
 
         Itself if nothing changes.
+
+        Example:
+            >>> lg.tensor([1, 2]).to(lg.float32)
+            tensor([1., 2.])
         """
         dtype = options.get("dtype")
         device = options.get("device")
@@ -621,7 +629,12 @@ class Tensor(Subclassing):
         return self._cast(dtypes.float32, memory_format)
 
     def double(self, memory_format: Any = preserve_format) -> Tensor:
-        """As float64."""
+        """As float64.
+
+        Example:
+            >>> lg.tensor([1.0]).double().dtype
+            livegrad.float64
+        """
         return self._cast(dtypes.float64, memory_format)
 
     def half(self, memory_format: Any = preserve_format) -> Tensor:
@@ -654,7 +667,12 @@ class Tensor(Subclassing):
         return self._cast(dtypes.int64, memory_format)
 
     def int(self, memory_format: Any = preserve_format) -> Tensor:
-        """As int32."""
+        """As int32.
+
+        Example:
+            >>> lg.tensor([1.7]).int()
+            tensor([1], dtype=livegrad.int32)
+        """
         return self._cast(dtypes.int32, memory_format)
 
     def short(self, memory_format: Any = preserve_format) -> Tensor:
@@ -670,7 +688,12 @@ class Tensor(Subclassing):
         return self._cast(dtypes.uint8, memory_format)
 
     def bool(self, memory_format: Any = preserve_format) -> Tensor:
-        """As bool: False where the value is 0."""
+        """As bool: False where the value is 0.
+
+        Example:
+            >>> lg.tensor([0, 3]).bool()
+            tensor([False,  True])
+        """
         return self._cast(dtypes.bool_, memory_format)
 
     # ---- new tensors like this one -------------------------------------------------------
@@ -681,7 +704,12 @@ class Tensor(Subclassing):
         return {**options, "device": here if options.get("device") is None else options["device"]}
 
     def new_tensor(self, data: Any, *, dtype: Any = None, **options: Any) -> Tensor:
-        """A tensor from `data` with this tensor's dtype."""
+        """A tensor from `data` with this tensor's dtype.
+
+        Example:
+            >>> lg.zeros(1).new_tensor([1, 2])
+            tensor([1., 2.])
+        """
         return creation.tensor(data, dtype=dtype or self.dtype, **self._here(options))
 
     def new_zeros(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:

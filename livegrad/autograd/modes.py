@@ -108,7 +108,14 @@ class enable_grad(_Mode):
 
 
 class set_grad_enabled(_Mode):
-    """Turns recording of gradients on or off, at once; as a context manager, for the block."""
+    """Turns recording of gradients on or off, at once; as a context manager, for the block.
+
+    Example:
+        >>> x = lg.ones(1, requires_grad=True)
+        >>> with lg.set_grad_enabled(False):
+        ...     print((x * 2).requires_grad)
+        False
+    """
 
     __slots__ = ("_outer", "grad")
 
@@ -141,7 +148,14 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """Like `no_grad`, for code whose results will never take part in a gradient."""
+    """Like `no_grad`, for code whose results will never take part in a gradient.
+
+    Example:
+        >>> x = lg.ones(1, requires_grad=True)
+        >>> with lg.inference_mode():
+        ...     print((x * 2).requires_grad)
+        False
+    """
 
     __slots__ = ("grad", "inference")
 

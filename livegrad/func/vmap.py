@@ -46,6 +46,11 @@ def vmap(
         randomness: whether random operations raise ("error"), draw anew for each example
             ("different"), or once for all ("same").
         chunk_size: do so many examples at a time.
+
+    Example:
+        >>> dot = lg.vmap(lg.dot)  # one after the other, without a loop
+        >>> dot(lg.ones(3, 4), lg.ones(3, 4))
+        tensor([4., 4., 4.])
     """
     _check_options(randomness, chunk_size)
 

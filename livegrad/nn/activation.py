@@ -49,7 +49,12 @@ class ReLU6(_Inplace):
 
 
 class SiLU(_Inplace):
-    """See `livegrad.nn.functional.silu`."""
+    """See `livegrad.nn.functional.silu`.
+
+    Example:
+        >>> nn.SiLU()(lg.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7311])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""
@@ -131,7 +136,12 @@ class CELU(Module):
 
 
 class LeakyReLU(Module):
-    """See `livegrad.nn.functional.leaky_relu`."""
+    """See `livegrad.nn.functional.leaky_relu`.
+
+    Example:
+        >>> nn.LeakyReLU(0.1)(lg.tensor([-1.0, 2.0]))
+        tensor([-0.1000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()

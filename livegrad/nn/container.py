@@ -281,7 +281,13 @@ def _as_parameter(value: Any) -> Any:
 
 
 class ParameterList(Module):
-    """A list of parameters that are registered; other values may be among them."""
+    """A list of parameters that are registered; other values may be among them.
+
+    Example:
+        >>> weights = nn.ParameterList([lg.ones(2), lg.ones(3)])
+        >>> len(weights), weights[1].shape
+        (2, livegrad.Size([3]))
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()

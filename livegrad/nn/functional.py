@@ -156,7 +156,12 @@ _threshold_ = _in_place(A.threshold)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Elementwise `max(input, 0)`."""
+    """Elementwise `max(input, 0)`.
+
+    Example:
+        >>> F.relu(lg.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return _relu_(input) if inplace else unary(RELU, input)
 
 
@@ -262,7 +267,12 @@ def _softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """`exp(input)` divided by its sum along `dim`."""
+    """`exp(input)` divided by its sum along `dim`.
+
+    Example:
+        >>> F.softmax(lg.tensor([0.0, 0.0]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
     if dim is None:
         dim = _softmax_dim("softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.softmax(input, dim, dtype)
@@ -271,7 +281,12 @@ def softmax(
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Logarithm of softmax along `dim`, computed stably."""
+    """Logarithm of softmax along `dim`, computed stably.
+
+    Example:
+        >>> F.log_softmax(lg.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     if dim is None:
         dim = _softmax_dim("log_softmax", node_of(input).meta.ndim, _stacklevel)
     return composite.log_softmax(input, dim, dtype)

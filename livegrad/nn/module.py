@@ -66,6 +66,20 @@ class Module(Stateful):
     Subclasses call `super().__init__()`, assign parameters and submodules as attributes, and define
     `forward`. Calling the module runs `forward` and the hooks around it. Members are in `owner.py`,
     saving and loading in `stateful.py`.
+
+    Example:
+        >>> class Twice(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.layer = nn.Linear(2, 2)
+        ...
+        ...     def forward(self, x):
+        ...         return self.layer(self.layer(x))
+        >>> net = Twice()
+        >>> net(lg.ones(1, 2)).shape
+        livegrad.Size([1, 2])
+        >>> [name for name, _ in net.named_parameters()]
+        ['layer.weight', 'layer.bias']
     """
 
     # Whether a hook that concerns calls was ever added, to the module or to all modules: if not,

@@ -337,7 +337,13 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder that looks at its result ("Attention Is All You Need")."""
+    """An encoder and a decoder that looks at its result ("Attention Is All You Need").
+
+    Example:
+        >>> net = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+        >>> net(lg.ones(1, 5, 8), lg.ones(1, 3, 8)).shape
+        livegrad.Size([1, 3, 8])
+    """
 
     def __init__(
         self,

@@ -68,6 +68,15 @@ def save(
             "safetensors".
         pickle_module, pickle_protocol: accepted, and not used.
         _use_new_zipfile_serialization: False writes what torch.save did before version 1.6.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()  # or a path, such as "model.safetensors"
+        >>> lg.save({"weight": lg.ones(2), "epoch": 3}, file)
+        >>> file.seek(0)
+        0
+        >>> lg.load(file)
+        {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     name = os.fsdecode(f) if isinstance(f, str | os.PathLike) else ""
     packs = name.endswith(ENDING)
@@ -136,6 +145,15 @@ def load(
             imported and that is not Python's own; without it, those are modules, optimisers, enums
             and what `livegrad.serialization.add_safe_globals` allows.
         mmap: False copies all tensors at once.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()  # or a path, such as "model.pt"
+        >>> lg.save(nn.Linear(2, 1).state_dict(), file)
+        >>> file.seek(0)
+        0
+        >>> nn.Linear(2, 1).load_state_dict(lg.load(file))
+        <All keys matched successfully>
     """
     unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
     if unknown:

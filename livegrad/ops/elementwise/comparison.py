@@ -149,7 +149,12 @@ ISCLOSE = define(
 @casting
 @plain
 def eq(input: Operand, other: Operand) -> Tensor:
-    """Elementwise `input == other`."""
+    """Elementwise `input == other`.
+
+    Example:
+        >>> lg.eq(lg.tensor([1, 2]), 2)
+        tensor([False,  True])
+    """
     return binary(EQ, input, other)
 
 
@@ -177,7 +182,12 @@ def le(input: Operand, other: Operand) -> Tensor:
 @casting
 @plain
 def gt(input: Operand, other: Operand) -> Tensor:
-    """Elementwise `input > other`."""
+    """Elementwise `input > other`.
+
+    Example:
+        >>> lg.gt(lg.tensor([1, 2, 3]), 2)
+        tensor([False, False,  True])
+    """
     return binary(GT, input, other)
 
 
@@ -546,7 +556,12 @@ BITWISE_RIGHT_SHIFT = define(
 
 @casting
 def logical_and(input: Operand, other: Operand) -> Tensor:
-    """Whether both elements are not 0."""
+    """Whether both elements are not 0.
+
+    Example:
+        >>> lg.logical_and(lg.tensor([True, True]), lg.tensor([True, False]))
+        tensor([ True, False])
+    """
     if not isinstance(input, Handle) or not isinstance(other, Handle):
         raise needs_tensor("logical_and", input, other)
     return binary(LOGICAL_AND, input, other)
@@ -571,7 +586,12 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
 @casting
 @plain
 def logical_not(input: Tensor) -> Tensor:
-    """Whether each element is 0."""
+    """Whether each element is 0.
+
+    Example:
+        >>> lg.logical_not(lg.tensor([0, 3]))
+        tensor([ True, False])
+    """
     return unary(LOGICAL_NOT, input)
 
 

@@ -528,7 +528,12 @@ def floor(input: Tensor) -> Tensor:
 @exact
 @plain
 def ceil(input: Tensor) -> Tensor:
-    """Elementwise smallest integer not below `input`."""
+    """Elementwise smallest integer not below `input`.
+
+    Example:
+        >>> lg.ceil(lg.tensor([0.5, -0.5, 2.0]))
+        tensor([1., -0., 2.])
+    """
     return unary(CEIL, input)
 
 

@@ -74,7 +74,12 @@ RECIPROCAL = define(
 @casting
 @plain
 def square(input: Tensor) -> Tensor:
-    """Elementwise `input * input`."""
+    """Elementwise `input * input`.
+
+    Example:
+        >>> lg.square(lg.tensor([2.0, -3.0]))
+        tensor([4., 9.])
+    """
     return unary(SQUARE, input)
 
 
@@ -93,7 +98,12 @@ def sqrt(input: Tensor) -> Tensor:
 @casting
 @plain
 def rsqrt(input: Tensor) -> Tensor:
-    """Elementwise `1 / sqrt(input)`."""
+    """Elementwise `1 / sqrt(input)`.
+
+    Example:
+        >>> lg.rsqrt(lg.tensor([4.0, 16.0]))
+        tensor([0.5000, 0.2500])
+    """
     return unary(RSQRT, input)
 
 

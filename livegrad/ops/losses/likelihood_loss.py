@@ -144,7 +144,12 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Mean of `-(target * log(input) + (1 - target) * log(1 - input))`, logs at least -100."""
+    """Mean of `-(target * log(input) + (1 - target) * log(1 - input))`, logs at least -100.
+
+    Example:
+        >>> F.binary_cross_entropy(lg.tensor([0.5, 0.5]), lg.tensor([1.0, 0.0]))
+        tensor(0.6931)
+    """
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     check_reduction(reduction)

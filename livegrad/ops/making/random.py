@@ -441,7 +441,12 @@ def rand_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
-    """Normal numbers of the shape and dtype of `input`."""
+    """Normal numbers of the shape and dtype of `input`.
+
+    Example:
+        >>> lg.randn_like(lg.zeros(2, 3)).shape
+        livegrad.Size([2, 3])
+    """
     return _drawn_like(randn, (), input, dtype, options)
 
 
@@ -474,7 +479,12 @@ def normal(
     requires_grad: bool = False,
     **layout: Any,
 ) -> Tensor:
-    """Normal numbers with the given mean and standard deviation, each a number or a tensor."""
+    """Normal numbers with the given mean and standard deviation, each a number or a tensor.
+
+    Example:
+        >>> lg.normal(0.0, 1.0, (2, 3)).shape
+        livegrad.Size([2, 3])
+    """
     check_layout("normal", layout)
     tensors = [x for x in (mean, std) if isinstance(x, Handle)]
     if size is not None:
@@ -525,7 +535,12 @@ BERNOULLI = Op(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability that each element gives (or `p`), else 0; its gradient is 0."""
+    """1 with the probability that each element gives (or `p`), else 0; its gradient is 0.
+
+    Example:
+        >>> lg.bernoulli(lg.tensor([0.0, 1.0]))
+        tensor([0., 1.])
+    """
     meta = node_of(input).meta
     if p is not None and meta.device is not META:
         check_number(p)

@@ -48,7 +48,13 @@ def _wide(dtype: DType) -> DType:
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Takes uniform numbers in [from, to)."""
+    """Takes uniform numbers in [from, to).
+
+    Example:
+        >>> x = lg.empty(3).uniform_(-1, 1)
+        >>> bool((x.abs() <= 1).all())
+        True
+    """
     check_number(from_, to)
     if from_ > to:
         raise RuntimeError(

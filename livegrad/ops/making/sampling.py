@@ -148,7 +148,12 @@ def multinomial(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Numbers of categories drawn with the probabilities (or weights) in each row."""
+    """Numbers of categories drawn with the probabilities (or weights) in each row.
+
+    Example:
+        >>> lg.multinomial(lg.tensor([0.0, 1.0, 0.0]), 1)
+        tensor([1])
+    """
     meta = node_of(input).meta
     if meta.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim; got {meta.ndim}")

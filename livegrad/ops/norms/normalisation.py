@@ -129,7 +129,12 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Each group of channels of each example with mean 0 and variance 1, then `weight`, `bias`."""
+    """Each group of channels of each example with mean 0 and variance 1, then `weight`, `bias`.
+
+    Example:
+        >>> F.group_norm(lg.randn(2, 6, 4), 3).shape
+        livegrad.Size([2, 6, 4])
+    """
     shape = node_of(input).meta.shape
     if len(shape) < 2:
         raise RuntimeError(

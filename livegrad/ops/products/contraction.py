@@ -430,7 +430,12 @@ def _record(operands: list[Tensor], labels: list[Labels], out: Labels) -> Tensor
 
 @exact
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Sum of products over dims of both: the last `dims` of `a` and first of `b`, or two lists."""
+    """Sum of products over dims of both: the last `dims` of `a` and first of `b`, or two lists.
+
+    Example:
+        >>> lg.tensordot(lg.ones(2, 3, 4), lg.ones(3, 4, 5), dims=2).shape
+        livegrad.Size([2, 5])
+    """
     x, y = node_of(a).meta, node_of(b).meta
     if x.dtype is not y.dtype:
         raise RuntimeError(

@@ -380,6 +380,10 @@ def quantile(
         q: a number, or a tensor of them, which gives a new first dim.
         interpolation: what a quantile between two values is: "linear", "lower", "higher",
             "midpoint" or "nearest".
+
+    Example:
+        >>> lg.quantile(lg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+        tensor(2.5000)
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation)
 

@@ -406,7 +406,12 @@ def _all_of(dim: Dim) -> int | Sequence[int]:
 
 @exact
 def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
-    """Largest value over `dim` (all dims by default); ties share the gradient evenly."""
+    """Largest value over `dim` (all dims by default); ties share the gradient evenly.
+
+    Example:
+        >>> lg.amax(lg.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+        tensor([5., 3.])
+    """
     meta = node_of(input).meta
     _check_dim_given("amax", meta, dim, RuntimeError)
     return record(AMAX, (input,), (normal_dims("amax", dim, meta.ndim), keepdim))
@@ -414,7 +419,12 @@ def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) ->
 
 @exact
 def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False) -> Tensor:
-    """Smallest value over `dim` (all dims by default); ties share the gradient evenly."""
+    """Smallest value over `dim` (all dims by default); ties share the gradient evenly.
+
+    Example:
+        >>> lg.amin(lg.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+        tensor([1., 2.])
+    """
     meta = node_of(input).meta
     _check_dim_given("amin", meta, dim, RuntimeError)
     return record(AMIN, (input,), (normal_dims("amin", dim, meta.ndim), keepdim))

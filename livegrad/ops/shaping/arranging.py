@@ -96,7 +96,12 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 @in_float32
 def trace(input: Tensor) -> Tensor:
-    """Sum of the diagonal of a matrix."""
+    """Sum of the diagonal of a matrix.
+
+    Example:
+        >>> lg.trace(lg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(5.)
+    """
     if node_of(input).meta.dtype is dtypes.bool_:
         raise not_implemented("trace", dtypes.bool_)
     if node_of(input).meta.ndim != 2:

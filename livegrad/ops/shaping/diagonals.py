@@ -130,7 +130,12 @@ def on_diagonal(x: Tensor, dims: Attrs, start: tuple[int, ...], shape: Shape) ->
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dims, `offset` above the main one, as a last dim: a view."""
+    """The diagonal of two dims, `offset` above the main one, as a last dim: a view.
+
+    Example:
+        >>> lg.diagonal(lg.arange(4).view(2, 2))
+        tensor([0, 3])
+    """
     shape = node_of(input).meta.shape
     first = normal_dim("diagonal", dim1, len(shape))
     second = normal_dim("diagonal", dim2, len(shape))

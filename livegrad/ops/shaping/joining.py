@@ -429,7 +429,12 @@ def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
 
 
 def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
-    """Like `repeat`, but missing leading repeats are 1."""
+    """Like `repeat`, but missing leading repeats are 1.
+
+    Example:
+        >>> lg.tile(lg.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
     times = sizes_of("tile", sizes, dims)
     lead = node_of(input).meta.ndim - len(times)
     return repeat(input, (1,) * lead + times)

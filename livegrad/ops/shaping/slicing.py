@@ -49,7 +49,12 @@ _MOST_PARTS = 1 << 20
 
 @numpy_names
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """The `length` elements from `start` on along `dim`: a view."""
+    """The `length` elements from `start` on along `dim`: a view.
+
+    Example:
+        >>> lg.narrow(lg.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     shape = node_of(input).meta.shape
     if not shape:
         raise RuntimeError("narrow: cannot be applied to a 0-dim tensor")
@@ -123,7 +128,12 @@ def items_at(ndim: int, dim: int, item: tuple[Any, ...]) -> Items:
 
 @numpy_names
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The slice of `input` at `index` along `dim`, without that dim: a view."""
+    """The slice of `input` at `index` along `dim`, without that dim: a view.
+
+    Example:
+        >>> lg.select(lg.arange(6).view(2, 3), 1, 2)
+        tensor([2, 5])
+    """
     shape = node_of(input).meta.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
