@@ -9,7 +9,7 @@ is kept so depends on the length of the program, not on how often its loops went
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from livegrad.graph.events import NODES
@@ -74,7 +74,7 @@ class _Summary:
             found = sorted(reads - {number}, key=abs)
             self.made.nodes[number].inputs = tuple(found[:_MOST_INPUTS])
 
-    def _group(self, node: Node, kind: Any, make: Any) -> int:
+    def _group(self, node: Node, kind: Any, make: Callable[[], GraphNode]) -> int:
         """The number of what stands for nodes like this one; `make` makes it of the first."""
         alike = node.spec if len(self._groups) < _MOST_GROUPS else node.op
         key = (id(alike), _where(node), kind)
