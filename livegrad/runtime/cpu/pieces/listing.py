@@ -326,7 +326,9 @@ def list_node(desk: int, place: int, card: int) -> bool:
 
 def puts_node(desk: int, place: int, row: int, card: int) -> bool:
     """Adds the entry of a node, the values of whose inputs are found; False if a card is for
-    numbers of other kinds."""
+    numbers of other kinds, or would write to what is read."""
+    if is_no_alias(desk, place, row, card):
+        return False
     floats = put_all_numbers(desk, row, card)
     if floats < 0:
         return False
@@ -334,6 +336,18 @@ def puts_node(desk: int, place: int, row: int, card: int) -> bool:
     give_value(desk, place, card, floats)
     use_up_all(desk, row)
     return True
+
+
+def is_no_alias(desk: int, place: int, row: int, card: int) -> bool:
+    """Whether a node has the memory of its input for a target, and a card computes something.
+
+    A sum of one element is that element; but of others of its family, sums are to be computed. Then
+    Python is needed: what the family is to the list has to be learnt anew.
+    """
+    if word_at(card + IMAGE_WORDS) == 0 or entry_of(desk, TARGETS, place) == 0:
+        return False
+    family: Family = object_at(row + ROW_FAMILY)
+    return int_at(id(family.role)) == ALIAS
 
 
 def give_value(desk: int, place: int, card: int, floats: int) -> int:
@@ -436,6 +450,6 @@ def list_nodes(desk: int, nodes: int, place: int) -> int:
 
 FUNCTIONS = [
     new_block, share, let_go, use_up, use_up_all, need, has_room, put_numbers, put_all_numbers,
-    args_of_view, written, put_entry, put_copy, list_node, puts_node, give_value, stays_view,
-    list_place, computes_views, view_below, list_nodes,
+    args_of_view, written, put_entry, put_copy, list_node, puts_node, is_no_alias, give_value,
+    stays_view, list_place, computes_views, view_below, list_nodes,
 ]  # fmt: skip
