@@ -226,7 +226,7 @@ class RNNBase(Module):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         rows, steps, batch = _as_rows(input, time)
         rows, last = self._run(rows, hx, batch, None)
-        out = reshape_to(rows, (steps, batch, rows.shape[1]))
+        out = _reshaped(rows, (steps, batch, rows.shape[1]))
         if self.batch_first:
             out = out.transpose(0, 1)
         if single:
@@ -321,8 +321,13 @@ def _as_rows(input: Any, time: int) -> tuple[Any, int, int]:
     shape = input.shape
     steps, batch, features = shape[time], shape[1 - time], shape[2]
     if time == 1 and batch > 1:
-        input = permuted(input, (1, 0, 2))
-    return reshape_to(input, (steps * batch, features)), steps, batch
+        input = permuted(input, (1, 0, 2)) if type(input) is Tensor else input.transpose(0, 1)
+    return _reshaped(input, (steps * batch, features)), steps, batch
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` with another shape; classes of the user's own are asked, as by public functions."""
+    return reshape_to(x, shape) if type(x) is Tensor else x.reshape(shape)
 
 
 def _as_kind(x: Any, dtype: Any) -> Any:
