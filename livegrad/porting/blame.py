@@ -30,9 +30,20 @@ def explain(error: BaseException) -> None:
     if name:
         error.add_note(sentence(name, _place(error.__traceback__)))
     elif isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
-        if importlib.util.find_spec(package) is None:
-            error.add_note(uninstalled(package, _place(error.__traceback__)))
+        package, place = error.name.partition(".")[0], _place(error.__traceback__)
+        if importlib.util.find_spec(package) is None and _is_about_torch(place):
+            error.add_note(uninstalled(package, place))
+
+
+def _is_about_torch(place: tuple[str, int] | None) -> bool:
+    """Whether a program has imported torch, or is about to: others end as under Python."""
+    if "torch" in sys.modules or place is None:
+        return "torch" in sys.modules
+    try:
+        with open(place[0], encoding="utf-8", errors="replace") as file:
+            return re.search(r"\btorch\b", file.read()) is not None
+    except OSError:
+        return False
 
 
 def uninstalled(package: str, place: tuple[str, int] | None) -> str:

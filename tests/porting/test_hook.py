@@ -130,6 +130,8 @@ def test_a_missing_package_is_named_with_its_line_and_how_to_get_it(tmp_path: Pa
     assert name == "ModuleNotFoundError: No module named 'not_there'"
     assert f"not_there is not installed in {sys.prefix}, which {tmp_path}/script.py" in line
     assert "imports in line 3: pip install not_there" in line
+    write(tmp_path, script="import not_there\nimport torch")
+    assert "pip install not_there" in run("script.py", cwd=tmp_path).stderr
     # What a package does not have is no question of packages.
     ran = run("-c", "import torch, json.nothing", cwd=tmp_path)
     assert ran.stderr.strip().endswith("No module named 'json.nothing'")
