@@ -224,7 +224,7 @@ def place_of(node: Node) -> Node:
     while True:
         to: Any = node.grad_to
         if type(to) is Interior and to.stands_in:
-            edges: tuple[Node, ...] = to.edges
+            edges: Any = to.edges
             node = edges[0]
         elif node.spec.op.name == "altered" and node.inputs:
             node = node.inputs[0]
