@@ -16,9 +16,8 @@ from livegrad.graph.geometry import offset_of, root_of
 from livegrad.graph.handle import leaf, node_of, path_of, shows_conjugates
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta, meta_of
-from livegrad.graph.op import REGISTRY
-from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
+from livegrad.ops.bookkeeping.in_place import laid_out_as
 from livegrad.ops.elementwise import arithmetic as elementwise
 from livegrad.ops.shaping import movement, reshaping, strided
 from livegrad.ops.support.public import publish_methods
@@ -152,7 +151,7 @@ def rebuild_laid_out(strides: tuple[int, ...], cls: type[C], *parts: Any) -> C:
     """A tensor from its pickled parts whose dims lie in memory in another order than they stand."""
     values, dtype, requires_grad, *device = parts
     out = rebuild(cls, values, dtype, False, *device)
-    return record(REGISTRY["placed"], (out,), (strides,)).requires_grad_(requires_grad)._become(cls)
+    return laid_out_as(out, strides).requires_grad_(requires_grad)._become(cls)
 
 
 def rebuild_empty(cls: type[C], shape: Any, dtype: DType, requires_grad: bool) -> C:

@@ -17,7 +17,7 @@ from livegrad.graph.handle import LEAF
 from livegrad.graph.node import Interior, Node, Site, Spec, place_of
 from livegrad.graph.reading import spared
 from livegrad.graph.state import LOCAL
-from livegrad.native.calls import fetch_item, fetch_slot, half_at, untrack
+from livegrad.native.calls import AHEAD, fetch_item, fetch_slot, half_at, untrack
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import REFERENCES, is_known, slot_offset
 
@@ -39,8 +39,7 @@ def _nobody() -> Node:
     return node
 
 
-# What nodes refer to that are let go is fetched some nodes before.
-_AHEAD = 8
+# What nodes refer to that are let go is fetched, too.
 _INPUTS = slot_offset(Node, "inputs") if is_known() else 0
 _INDEX = slot_offset(Node, "index") if is_known() else 0
 
@@ -216,9 +215,9 @@ def _give_up(recorded: Any, reason: tuple[Site | None, Site | None]) -> None:
     place = len(recorded)
     while place:
         place -= 1
-        if place > 2 * _AHEAD:
-            fetch_item(recorded, place - 2 * _AHEAD)
-            ahead = recorded[place - _AHEAD]
+        if place > 2 * AHEAD:
+            fetch_item(recorded, place - 2 * AHEAD)
+            ahead = recorded[place - AHEAD]
             fetch_slot(ahead, _INPUTS)
             fetch_slot(ahead, _INDEX)
             ahead = GONE
@@ -245,9 +244,9 @@ def _survivors(nodes: list[Node], reason: tuple[Site | None, Site | None]) -> li
     left = []
     count = len(nodes)
     for place in range(count):
-        if place + 2 * _AHEAD < count:
-            fetch_item(nodes, place + 2 * _AHEAD)
-            ahead = nodes[place + _AHEAD]
+        if place + 2 * AHEAD < count:
+            fetch_item(nodes, place + 2 * AHEAD)
+            ahead = nodes[place + AHEAD]
             fetch_slot(ahead, _INPUTS)
             fetch_slot(ahead, _INDEX)
             ahead = GONE

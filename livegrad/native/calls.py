@@ -88,6 +88,10 @@ def bits_of(number: float) -> int:
     return word
 
 
+# Who goes through a list of nodes has those fetched that come so many places later.
+AHEAD = 8
+
+
 def fetch(address: int) -> None:
     """Has the processor fetch memory that is read soon; as Python, nothing is done."""
 

@@ -40,7 +40,7 @@ from livegrad.graph.state import (
     flush as recorded_flush,
     start_over,
 )
-from livegrad.native.calls import fetch_item
+from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.bookkeeping.finite import NotFinite
 from livegrad.runtime import plans
@@ -298,16 +298,12 @@ def _flush_part(state: State, reason: str, roots: tuple[Node, ...], started: int
     counters.flushes += 1
 
 
-# Nodes are fetched some places before.
-_AHEAD = 8
-
-
 @hot
 def _is_any_computed(nodes: list[Node]) -> bool:
     count = len(nodes)
     for place in range(count):
-        if place + _AHEAD < count:
-            fetch_item(nodes, place + _AHEAD)
+        if place + AHEAD < count:
+            fetch_item(nodes, place + AHEAD)
         if nodes[place].buffer is not None:
             return True
     return False

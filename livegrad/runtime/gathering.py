@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from livegrad.graph.node import Node
 from livegrad.graph.state import MOST_PENDING_NODES, Runtime, State
-from livegrad.native.calls import fetch_item
+from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
 
 MOST_GATHERED = 8 * MOST_PENDING_NODES
 # The families that pieces are sure to run come first: see COMPUTED in cpu/pieces/layout.py.
 _FIT = 5
-# Nodes are fetched some places before.
-_AHEAD = 8
 
 
 class Gathering:
@@ -51,8 +49,8 @@ def is_graph_of_pieces(nodes: list[Node], first: int) -> bool:
     place = count
     while place > first:
         place -= 1
-        if place > _AHEAD:
-            fetch_item(nodes, place - _AHEAD)
+        if place > AHEAD:
+            fetch_item(nodes, place - AHEAD)
         node = nodes[place]
         family = node.spec.family
         if family is None or family.role < 0 or family.role >= _FIT:

@@ -13,7 +13,7 @@ from livegrad.device import CPU, backend_of
 from livegrad.graph.events import PLANNED, PLANS, tell_planned
 from livegrad.graph.node import Node
 from livegrad.graph.numbers import Specialised
-from livegrad.native.calls import fetch_item, remainder
+from livegrad.native.calls import AHEAD, fetch_item, remainder
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime import recalling, resizing
 from livegrad.runtime.counters import counters
@@ -47,8 +47,6 @@ FOUND: dict[int, tuple[ref[Executable], ...]] = {}
 _MOST_FOUND = 4096
 _MOST_TRIED = 4
 _DIGESTS = 1 << 48
-# Nodes are fetched some places before.
-_AHEAD = 8
 
 
 @hot
@@ -57,8 +55,8 @@ def digest_of_specs(nodes: list[Node]) -> int:
     digest = 0
     count = len(nodes)
     for place in range(count):
-        if place + _AHEAD < count:
-            fetch_item(nodes, place + _AHEAD)
+        if place + AHEAD < count:
+            fetch_item(nodes, place + AHEAD)
         node = nodes[place]
         # So that it stays below 64 bits.
         digest = remainder(digest, _DIGESTS) * 31 + id(node.spec)

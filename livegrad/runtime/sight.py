@@ -18,7 +18,7 @@ from livegrad.device import CPU
 from livegrad.environment import words
 from livegrad.graph.node import Node
 from livegrad.graph.state import Runtime, State
-from livegrad.native.calls import fetch_item
+from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
@@ -342,18 +342,14 @@ def _before_updates(nodes: list[Node]) -> int:
     return end
 
 
-# Nodes are fetched some places before.
-_AHEAD = 8
-
-
 @hot
 def _with_questions(nodes: list[Node]) -> list[Node]:
     """Updates, and questions by themselves: no list has them, and they read what others made."""
     found = []
     count = len(nodes)
     for place in range(count):
-        if place + _AHEAD < count:
-            fetch_item(nodes, place + _AHEAD)
+        if place + AHEAD < count:
+            fetch_item(nodes, place + AHEAD)
         node = nodes[place]
         if node.spec.op.kind == "update":
             found.append(node)

@@ -67,6 +67,15 @@ def is_rounding(found: Difference, lines: Sequence[str]) -> bool:
     return hangs_on(OtherRoundings, lines[: found.line], found.variable)
 
 
+def check_reason(lines: Sequence[str], expected: str | None) -> None:
+    """AssertionError unless a program differs, for a reason with these words, or None for none."""
+    with quietly():
+        found = Campaign().judged(lines)
+    assert found is not None
+    assert (found.reason is None) == (expected is None), found
+    assert expected is None or expected in (found.reason or "")
+
+
 @dataclass
 class Campaign:
     """Runs programs by their seeds, and remembers what they showed."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from livegrad.compiler.plan import Notes, Plan, Step, StepNotes
 from livegrad.graph.events import FLUSHING, RECORDED, numbers_of_nodes
 from livegrad.graph.node import Node, Site, Spec
-from livegrad.native.calls import fetch_item
+from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
 from livegrad.runtime.cpu.pieces.desk import Desk
 from livegrad.runtime.cpu.pieces.layout import (
@@ -138,14 +138,11 @@ class Listed:
         )
 
 
-_AHEAD = 8  # nodes are fetched some time before they are looked at
-
-
 @hot
 def _note(nodes: list[Node], count: int, sites: list[Site | None], specs: list[Spec]) -> None:
     for place in range(count):
-        if place + _AHEAD < count:
-            fetch_item(nodes, place + _AHEAD)
+        if place + AHEAD < count:
+            fetch_item(nodes, place + AHEAD)
         node = nodes[place]
         sites.append(node.site)
         specs.append(node.spec)
