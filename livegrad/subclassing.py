@@ -150,7 +150,7 @@ def rebuild(cls: type[C], values: Any, dtype: DType, requires_grad: bool, device
 def rebuild_laid_out(strides: tuple[int, ...], cls: type[C], *parts: Any) -> C:
     """A tensor from its pickled parts whose dims lie in memory in another order than they stand."""
     values, dtype, requires_grad, *device = parts
-    out = rebuild(cls, values, dtype, False, *device)
+    out: Any = rebuild(cls, values, dtype, False, *device)
     return laid_out_as(out, strides).requires_grad_(requires_grad)._become(cls)
 
 
