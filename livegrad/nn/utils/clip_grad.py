@@ -14,9 +14,12 @@ from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
 
 
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
 def _with_gradients(parameters: Any) -> list[Any]:
-    params = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p for p in params if p.grad is not None]
+    return [p for p in _listed(parameters) if p.grad is not None]
 
 
 def get_total_norm(
@@ -26,10 +29,11 @@ def get_total_norm(
     foreach: Any = None,
 ) -> Tensor:
     """The norm of all tensors together, as if they were one vector."""
-    grads = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    grads, norm_type = _listed(tensors), float(norm_type)
     if not grads:
         return zeros(())
-    total = norm(stack([norm(g, norm_type) for g in grads]), norm_type)
+    with no_grad():
+        total = norm(stack([norm(g, norm_type) for g in grads]), norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -48,9 +52,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales all gradients so that their common norm is at most `max_norm`; returns the norm."""
     params = _with_gradients(parameters)
-    with no_grad():
-        total = get_total_norm([p.grad for p in params], norm_type, error_if_nonfinite)
-        _scale(params, max_norm, total)
+    total = get_total_norm([p.grad for p in params], norm_type, error_if_nonfinite)
+    _scale(params, float(max_norm), total)
     return total
 
 
@@ -58,15 +61,28 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: Any = None
 ) -> None:
     """Scales all gradients, whose common norm is `total_norm`, so that it is at most `max_norm`."""
-    with no_grad():
-        _scale(_with_gradients(parameters), max_norm, total_norm)
+    params, limit = _with_gradients(parameters), float(max_norm)
+    if params and not isinstance(total_norm, Tensor):
+        raise TypeError(
+            "clip_grads_with_norm_(): argument 'total_norm' must be Tensor, "
+            f"not {type(total_norm).__name__}"
+        )
+    if params and total_norm.dim():
+        raise RuntimeError(
+            f"clip_grads_with_norm_: total_norm should be one number, of 0 dimensions; it has "
+            f"shape {list(total_norm.shape)}"
+        )
+    _scale(params, limit, total_norm)
 
 
 def _scale(params: list[Any], max_norm: float, total: Any) -> None:
-    factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    ask_early(params, factor)
-    for p in params:
-        p.grad.mul_(factor)
+    if not params:
+        return
+    with no_grad():
+        factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
+        ask_early(params, factor)
+        for p in params:
+            p.grad.mul_(factor)
 
 
 clip_grad_norm = clip_grad_norm_  # the old name
@@ -74,9 +90,14 @@ clip_grad_norm = clip_grad_norm_  # the old name
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) -> None:
     """Limits every element of every gradient to [-clip_value, clip_value]."""
-    limit = float(clip_value)
+    parameters, limit = _listed(parameters), float(clip_value)
+    params = _with_gradients(parameters)
+    if not params:
+        raise RuntimeError(
+            f"clip_grad_value_: none of the {len(parameters)} parameters has a gradient. "
+            "Call it after backward()"
+        )
     with no_grad():
-        params = _with_gradients(parameters)
         ask_early(params)
         for p in params:
-            p.grad.clamp_(min=-limit, max=limit)
+            p.grad.clamp_min_(-limit).clamp_max_(limit)
