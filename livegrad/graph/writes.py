@@ -97,6 +97,20 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     return x
 
 
+def rebind_uncounted(x: Tensor, value: Tensor) -> None:
+    """`rebind` by what writes without PyTorch's `_version` counting it."""
+    rebind(x, value)
+    share = x._share
+    if share is None:
+        x._writes -= 1
+    elif share.apart is not None:  # a write to the cell that nobody else counts
+        share.apart[0] -= 1
+        share.count_with(share.apart)
+    else:
+        for cell in share.cell.and_larger():
+            cell.wrote_silently()
+
+
 @hot
 def next_index() -> int:
     """The index of the node that is recorded next."""

@@ -227,8 +227,8 @@ class _SpectralNorm(Module):
         with no_grad():
             matrix = matrix.detach()
             for _ in range(iterations):
-                self._u = F.normalize(mv(matrix, self._v), dim=0, eps=self.eps)
-                self._v = F.normalize(mv(matrix.mT, self._u), dim=0, eps=self.eps)
+                self._u.copy_(F.normalize(mv(matrix, self._v), dim=0, eps=self.eps))
+                self._v.copy_(F.normalize(mv(matrix.mT, self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         """`weight` with the largest singular value 1."""

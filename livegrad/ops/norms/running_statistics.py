@@ -11,7 +11,7 @@ from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import Op, as_suggested
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
-from livegrad.graph.writes import rebind
+from livegrad.graph.writes import rebind, rebind_uncounted
 from livegrad.ops.elementwise.arithmetic import add, mul, sub
 from livegrad.ops.elementwise.roots import rsqrt
 from livegrad.ops.layers.composite import (
@@ -182,9 +182,13 @@ RUNNING_STATISTIC: Op = Op(
 def update(
     kind: str, x: Tensor, mean: Tensor | None, variance: Tensor | None, momentum: float
 ) -> None:
-    """Moves running statistics toward those of `x`, in place."""
+    """Moves running statistics toward those of `x`, in place.
+
+    As in PyTorch, `_version` counts it where they are of instances alone.
+    """
     if node_of(x).meta.numel == 0:
         return
+    write = rebind if kind == "instance" else rebind_uncounted
     momentum = as_float(momentum)
     args = (1.0 - momentum, momentum)
     state = LOCAL.state
@@ -192,18 +196,25 @@ def update(
     try:
         for running, which in ((mean, "mean"), (variance, "variance")):
             if running is not None:
-                rebind(running, record(RUNNING_STATISTIC, (running, x), (kind, which), args))
+                write(running, record(RUNNING_STATISTIC, (running, x), (kind, which), args))
     finally:
         state.grad = grad
 
 
 def check_running(name: str, channels: int, **given: Tensor | None) -> None:
-    """RuntimeError unless running statistics have one value per channel."""
+    """RuntimeError unless running statistics have one value per channel, and no gradient."""
     for what, tensor in given.items():
-        if tensor is not None and node_of(tensor).meta.shape != (channels,):
+        if tensor is None:
+            continue
+        node = node_of(tensor)
+        if node.meta.shape != (channels,):
             raise RuntimeError(
-                f"{name}: {what} should contain {channels} elements not "
-                f"{node_of(tensor).meta.numel}"
+                f"{name}: {what} should contain {channels} elements not {node.meta.numel}"
+            )
+        if node.grad_to is not None and LOCAL.state.grad and tensor.requires_grad:
+            raise RuntimeError(
+                f"{name} is not differentiable with respect to argument '{what}'. This input "
+                "cannot have requires_grad True."
             )
 
 
