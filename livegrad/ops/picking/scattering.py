@@ -23,7 +23,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import also_of
-from livegrad.ops.elementwise.arithmetic import cast, clone, div, mul, needs_tensor, where
+from livegrad.ops.elementwise.arithmetic import cast, div, mul, needs_tensor, where
 from livegrad.ops.elementwise.comparison import eq, logical_and
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.elementwise.division import divide
@@ -233,12 +233,14 @@ def _scatter(
     base, which = node_of(input).meta, node_of(index).meta
     d = normal_dim(name, dim, base.ndim)
     check_index(name, which)
-    if not which.numel:
-        return row_major(clone(input))
-    check_fits(name, _vector(base), _vector(which), d)
     if not isinstance(src, Handle):
         src = filled(which.shape, number_for(name, src, base.dtype), base.dtype)
-    source = _fitted(name, src, which)
+    if not which.numel:
+        index, source = _none_of(index, base, d), _none_of(src, base, d)
+        which = node_of(index).meta
+    else:
+        check_fits(name, _vector(base), _vector(which), d)
+        source = _fitted(name, src, which)
     if fold in EXTREMES and base.dtype.is_complex:
         raise not_implemented(f"{name}_{fold}", base.dtype)
     check_known(name, index, base.shape[d] if base.ndim else 1, d, RuntimeError)
@@ -246,6 +248,15 @@ def _scatter(
         return row_major(scattered(op, input, index, source, (d, fold) if fold else (d,)))
     tensors = [at_least_1d(x) for x in (input, index, source)]
     return reshape_to(record(op, tensors, (0, fold) if fold else (0,)), base.shape)
+
+
+def _none_of(x: Tensor, base: Meta, dim: int) -> Tensor:
+    """No elements of `x`, which may have any shape, in one that fits what is scattered into."""
+    count = node_of(x).meta.numel
+    flat = reshape_to(x, (count,))
+    if count:
+        flat = record(INDEX, (flat,), ((("slice", 1),),), (0,), (0,))
+    return reshape_to(flat, (*base.shape[:dim], 0, *base.shape[dim + 1 :]))
 
 
 def _vector(meta: Meta) -> Meta:
