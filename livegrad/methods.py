@@ -284,7 +284,7 @@ class Methods(BareHandle):
     __mul__ = recorded(elementwise.MUL)
     __rmul__ = __mul__
     __truediv__ = recorded(elementwise.DIV)
-    __rtruediv__ = reflected(elementwise.div)
+    __rtruediv__ = reflected(roots.number_over)
     __rdiv__ = __rtruediv__
     __floordiv__ = operator(division.floor_divide)
     __rfloordiv__ = reflected(division.floor_divide)

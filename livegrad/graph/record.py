@@ -225,7 +225,7 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
         else:
             number = as_number(op, x)
             if type(number) is complex:
-                return elementwise(op, _with_complex_tensors(operands))
+                return _of_complex_numbers(op, operands)
             numbers.append(number)
             keys.append(NUMBER_KINDS[type(number)])
             pattern += "s"
@@ -244,6 +244,18 @@ def elementwise(op: Op, operands: Sequence[Any]) -> Tensor:
             wrapped(x) if type(x) is int and not FIRST_INT <= x < INTS_END else x for x in numbers
         ]
     return append(spec, tuple(nodes), tuple(numbers), grad)
+
+
+def _of_complex_numbers(op: Op, operands: Sequence[Any]) -> Tensor:
+    """An elementwise op of complex numbers, too: the result lies in memory as that of real ones."""
+    out = elementwise(op, _with_complex_tensors(operands))
+    meta = out._node.meta
+    if op.layout is None:
+        return out
+    metas = tuple([node_of(x).meta for x in operands if isinstance(x, Handle)])
+    pattern = "".join(["t" if isinstance(x, Handle) else "s" for x in operands])
+    laid = meta.with_strides(op.layout(metas, (out._node.attrs[0], pattern), meta))
+    return out if laid is meta else record(REGISTRY["placed"], (out,), (laid.strides,))
 
 
 def _with_complex_tensors(operands: Sequence[Any]) -> list[Any]:

@@ -120,8 +120,11 @@ MUL = define(
 
 
 def _quotient_layout(metas: Any, attrs: tuple[Any, ...], meta: Meta) -> Any:
-    """That of a number divided by a tensor is that of a number times its reciprocal."""
-    if attrs[1] == "st":
+    """That of a number divided by a tensor is that of a number times its reciprocal.
+
+    A complex number is multiplied by it, see `number_over`, unless a function is called by name.
+    """
+    if attrs[1] == "st" and not attrs[0].is_complex:
         metas = (metas[0].with_strides(as_iterated(metas, attrs, meta)),)
     return with_numbers(metas, attrs, meta)
 

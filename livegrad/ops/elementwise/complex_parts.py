@@ -253,7 +253,11 @@ ANGLE = Op(
 
 def _sgn_ref(n: Any, x: Array) -> Array:
     size = np.abs(x)
-    return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+    signs = np.where(size == 0, 0, x)
+    divisor = np.where(size == 0, 1, size)
+    # Part by part: a quotient of complex numbers is NaN in both where one is of infinities.
+    signs.real, signs.imag = signs.real / divisor, signs.imag / divisor
+    return signs
 
 
 def _sgn_backward(g: Tensor, y: Tensor, x: Tensor) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from livegrad.graph.handle import node_of
 from livegrad.graph.record import unary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, neg
 from livegrad.ops.elementwise.conjugate import conj
@@ -61,7 +62,7 @@ RSQRT = define(
 )
 RECIPROCAL = define(
     "reciprocal",
-    ref=np.reciprocal,
+    ref=lambda x: np.true_divide(1, x),  # NumPy's reciprocal of a complex 0 is another
     emit=lambda e, x: e.div(1, x),
     grads=(lambda g, y, x: mul(g, conj(neg(square(y)))),),
     complex=True,
@@ -117,3 +118,18 @@ def reciprocal(input: Tensor) -> Tensor:
         tensor([ 0.5000, -0.2500])
     """
     return unary(RECIPROCAL, input)
+
+
+def number_over(number: Any, x: Tensor) -> Tensor:
+    """`number / x`: as in PyTorch, the number times the reciprocal.
+
+    Only with complex numbers is that seen: in what is divided by 0, and its sign.
+    """
+    if isinstance(number, NUMBERS) and (
+        isinstance(number, complex) or node_of(x).meta.dtype.is_complex
+    ):
+        return mul(reciprocal(x), number)
+    return div(number, x)
+
+
+NUMBERS = (bool, int, float, complex)
