@@ -6,6 +6,7 @@ exponentials and the picked logit all come from one pass over the row.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,7 +144,7 @@ def _rows(n: Any, x: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> _Ro
 def _mean_of_rows(loss: Tensor, rows: _Rows, reduction: str, shape: Shape) -> Tensor:
     if reduction == "none":
         return reshape_to(loss, shape)
-    total = rd.sum(loss)
+    total = add(rd.sum(loss), 0.0)  # a total begins at 0: it is never -0
     return total if reduction == "sum" else div(total, rd.sum(rows.row_weight))
 
 
@@ -155,15 +156,21 @@ def _scale_of_rows(n: Any, g: Tensor, x: Tensor, rows: _Rows) -> Tensor:
     return g if n.attrs[0] == "sum" else div(g, rd.sum(rows.row_weight))
 
 
+def _largest(x: Tensor, dim: int) -> Tensor:
+    """The largest value of each row; 0 where there are no classes."""
+    fold = rd.amax if node_of(x).meta.shape[dim] else rd.sum
+    return fold(x, dim, True)
+
+
 def _cross_entropy_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
     reduction, smoothed = n.attrs
     x = to_dtype(x, compute_dtype(n))
     shape = node_of(x).meta.shape
     dim = class_dim(len(shape))
     rows = _rows(n, x, target, weights)
-    shifted = sub(x, rd.amax(x, dim, True))
+    shifted = sub(x, _largest(x, dim))
     log_total = log(rd.sum(exp(shifted), dim, True))
-    loss = sub(log_total, rd.sum(where(rows.hit, shifted, 0), dim, True))
+    loss = neg(sub(rd.sum(where(rows.hit, shifted, 0), dim, True), log_total))
     if weights:
         loss = mul(loss, rows.row_weight)
     if smoothed:
@@ -204,7 +211,8 @@ def _nll_expand(n: Any, x: Tensor, target: Tensor, *weights: Tensor) -> Tensor:
     x = to_dtype(x, compute_dtype(n))
     dim = class_dim(node_of(x).meta.ndim)
     rows = _rows(n, x, target, weights)
-    loss = neg(rd.sum(where(rows.hit, x, 0), dim, True))
+    # The largest, as nothing is larger than one value alone: a sum would lose the sign of -0.
+    loss = neg(_largest(where(rows.hit, x, -math.inf), dim))
     if weights:
         loss = mul(loss, rows.row_weight)
     loss = where(rows.keep, loss, 0)
@@ -246,7 +254,7 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
             loss = sharp * loss + smooth * spread
         if n.attrs[0] == "none":
             return loss.reshape(target.shape)
-        whole = folds.total(loss)
+        whole = folds.total(loss) + 0.0
         return whole if n.attrs[0] == "sum" else np.asarray(whole / folds.total(row_weight))
 
     return ref
