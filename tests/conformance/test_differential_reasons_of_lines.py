@@ -48,6 +48,7 @@ LINEAR = [
 OF_TRANSFORM = "b = T.func.jacrev(lambda t: t.clone().mul_(3))(T.ones(3)); f, g, h = b.chunk(3, 1)"
 UNBOUND = "b = T.ones(2, 3); d, e, f = b.unbind(-1)"
 GIVEN = "e.data = f"
+PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +158,10 @@ GIVEN = "e.data = f"
             None,
         ),
         ([UNBOUND, GIVEN, "b.requires_grad = True", "check()"], "no view any more"),
+        (["a = T.nn.GroupNorm(1, 3)(2)"], "what is no tensor is refused as such"),
+        ([f"a = T.nn.GroupNorm(1, 3)(2 if {OTHER} else None)"], None),
+        ([*PARTS_OF_LEAF, "d.data = b.detach()", "d.t().mul_(2)"], "no view any more"),
+        ([*PARTS_OF_LEAF, "d.data = b.detach()", f"(e if {OTHER} else 1 * e).mul_(2)"], None),
         (
             [
                 "a = T.tensor([[-1.75, 0.75, 0.75], [-1.25, -0.5, 0.75]])",

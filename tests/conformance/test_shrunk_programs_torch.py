@@ -457,6 +457,96 @@ for key in ("()", "0", "T.tensor([0])", "T.tensor([[0, -1]])", "...", "None", "T
         "check()",
     )
 
+NO_INDEX = "i = T.zeros(0, dtype=T.int64); j = T.zeros(0, 4, dtype=T.int64)"
+PROGRAMS["limits on gradients that nobody has computed"] = (
+    "a = T.ones(3, requires_grad=True); n = T.nn.utils",
+    "n.clip_grad_value_([a], 0.5)",
+    "n.clip_grad_value_([], 0.5)",
+    "b = n.clip_grad_norm_([a], 0.5)",
+    "n.clip_grads_with_norm_([a], 1, 3.0)",
+    "check()",
+)
+PROGRAMS["limits on gradients: what is counted, and what is refused"] = (
+    "a = T.ones(3, requires_grad=True); a.grad = T.arange(3.0); g = a.grad; n = T.nn.utils",
+    "n.clip_grad_value_(a, 1.5)",
+    "check()",
+    "b = n.get_total_norm([a, a * 2]); c = n.get_total_norm(a, 'inf')",
+    "n.get_total_norm(a, 'fro')",
+    "n.clip_grads_with_norm_(a, 1.0, 3.0)",
+    "n.clip_grads_with_norm_(a, 1.0, T.tensor([3.0]))",
+    "n.clip_grads_with_norm_(a, 1.0, T.tensor(3.0))",
+    "check()",
+)
+PROGRAMS["writes to what layers collect while they train"] = (
+    "m = T.nn.BatchNorm1d(2); s = list(m.state_dict().values()); x = T.arange(6.0).view(3, 2)",
+    "a, b, c = s[2:]; v = a[:1]",
+    "y = m(x)",
+    "check()",
+    "d = T.zeros(2); e = d.view(2); y = F.batch_norm(x, d, T.ones(2), training=True)",
+    "check()",
+    "y = F.instance_norm(T.arange(12.0).view(3, 2, 2), d, T.ones(2))",
+    "check()",
+)
+for training in (False, True):
+    PROGRAMS[f"statistics that require a gradient, training: {training}"] = (
+        "a = T.zeros(2, requires_grad=True); b = a * 1; c = T.ones(2)",
+        f"d = F.batch_norm(T.arange(6.0).view(3, 2), a, c, training={training})",
+        f"d = F.batch_norm(T.arange(6.0).view(3, 2), c, b, training={training})",
+        f"d = F.instance_norm(T.ones(3, 2, 2), a, c, use_input_stats={training})",
+        f"with T.no_grad(): e = F.batch_norm(T.arange(6.0).view(3, 2), a, c, training={training})",
+        "check()",
+    )
+PROGRAMS["folds at no indices, as functions"] = (
+    NO_INDEX,
+    "a = T.arange(1.0, 4.0, requires_grad=True); b = T.ones(3); s = T.zeros(0, requires_grad=True)",
+    "c = [b.scatter_reduce(0, i, s, k) for k in ('sum', 'prod', 'mean', 'amax', 'amin')]",
+    "d = [b.scatter_add(0, i, s), b.scatter(0, i, s), T.ones(()).scatter_reduce(0, i, s, 'prod')]",
+    "e = a.scatter_reduce(0, i, s, 'prod')",
+    "f = a.scatter_reduce(0, i, s, 'prod', include_self=False)",
+    "g, h = T.autograd.grad(e.sum(), [a, s], create_graph=True)",
+    "k, = T.autograd.grad(f.sum(), a, create_graph=True)",
+    "l, m = T.autograd.grad(a.scatter_reduce(0, i, s, 'amax').sum(), [a, s])",
+    "n = T.ones(3, 2, requires_grad=True); o = T.zeros(0, 4, requires_grad=True)",
+    "p, q = T.autograd.grad((n.scatter_add(0, j, o) * T.arange(6.0).view(3, 2)).sum(), [n, o])",
+    "b.scatter(0, i, T.zeros(0, dtype=T.int64))",
+    "check()",
+)
+for dtype in ("float32", "complex64", "int64"):
+    PROGRAMS[f"strides of {dtype} and complex numbers"] = (
+        f"a = T.ones(1, 3, dtype=T.{dtype}).t(); b = T.ones(3, 1, dtype=T.{dtype})",
+        "c = [y for x in (a, b) for y in (1j / x, 1j - x, x / 1j)]",
+        "d = [y for x in (a, b) for y in (1j**x, x**2j)]",
+        "e = T.div(1j, a); z = a.cfloat(); f = T.addcmul(z, z, z, value=1j); g = T.lerp(z, z, 1j)",
+        "check()",
+    )
+ZEROS = "T.tensor([0.0, -0.0, 2.0, float('inf'), -float('inf'), float('nan')])"
+PROGRAMS["numbers divided by zeros and infinities, with complex ones among them"] = (
+    f"a = {ZEROS}; b = T.complex(a[:, None], a)",
+    "c = 1j / a; d = (1 - 2j) / a; e = b.reciprocal(); f = 2 / b; g = 1j / b; h = T.sgn(b)",
+    "i = T.signbit(c.real); j = T.signbit(c.imag); k = T.signbit(d.real); l = T.signbit(d.imag)",
+    "check()",
+)
+PROGRAMS["signs of losses that are 0"] = (
+    "a = T.tensor([[0.75, -0.0, 0.0], [1.5, 3.0, -0.0]]); b = T.tensor([1, 2]); w = T.ones(3)",
+    "r = ('none', 'sum', 'mean'); x = T.tensor([[100.0, -100.0, 0.0], [0.0, 0.0, 200.0]])",
+    "c = [F.nll_loss(a, b, reduction=k).signbit() for k in r]",
+    "d = [F.nll_loss(-a, b, w, reduction=k).signbit() for k in r]",
+    "e = [F.nll_loss(a, T.tensor([1, -100]), reduction=k).signbit() for k in r]",
+    "f = [F.cross_entropy(x, T.tensor([0, 2]), reduction=k).signbit() for k in r]",
+    "g = [F.cross_entropy(x, T.tensor([0, -100]), w, reduction=k).signbit() for k in r]",
+    "h = [F.cross_entropy(T.ones(2, 0), T.tensor([-100, -100]), reduction=k) for k in r]",
+    "i = F.nll_loss(a, b, reduction='none').rsqrt()",
+    "check()",
+)
+PROGRAMS["singular vectors, seen from outside"] = (
+    "m = T.nn.Linear(2, 2, bias=False); m.weight.data.copy_(T.tensor([[1.0, 2.0], [3.0, 4.0]]))",
+    "T.nn.utils.parametrizations.spectral_norm(m); p = m.parametrizations.weight[0]",
+    "p._u.copy_(T.tensor([1.0, 0.0])); p._v.copy_(T.tensor([0.0, 1.0]))",
+    "a = m.state_dict()['parametrizations.weight.0._u']; b = p._v",
+    "c = m(T.ones(1, 2))",
+    "check()",
+)
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_in_torch(name: str) -> None:

@@ -32,6 +32,7 @@ from .explained_states import (
     gradients_in,
     has_extremes_of_nothing,
     is_computed_from_left,
+    is_given_part,
     is_of_no_index,
     is_set,
 )
@@ -120,6 +121,7 @@ SUBCLASS = "NotImplementedError is a RuntimeError: whoever catches PyTorch's cat
 CLAMPED = "clamp with numbers casts to the dtype of out, as clamp with tensors does in both"
 STALE = "a view that was given up is refused by every function, also by those without a gradient"
 RANGE = "an index out of range is an IndexError: PyTorch's class depends on which kernel meets it"
+NO_TENSOR = "what is no tensor is refused as such; PyTorch looks for a method that it lacks"
 TWO_FAULTS = "a tensor must not be written, and has no such index: either may be said first"
 STALE_AND_WRONG = "a view was given up, and cannot be used so anyway: either may be said first"
 UNASKED = "PyTorch takes a view for a leaf until somebody has asked for its grad_fn"
@@ -271,6 +273,9 @@ def is_hooked_in_vain(x: Any) -> bool:
 
 def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any]) -> str | None:
     """Why PyTorch says that something is `wrong`, and livegrad something else."""
+    if isinstance(wrong, AttributeError) and isinstance(found, TypeError):
+        lacking = re.match(r"'(\w+)' object has no attribute", str(wrong))
+        return NO_TENSOR if lacking and f"must be Tensor, not {lacking[1]}" in str(found) else None
     if is_not_to_be_written(found) and str(wrong).startswith("too many indices for tensor"):
         return TWO_FAULTS
     if is_out_of_range(str(wrong)):
@@ -345,7 +350,7 @@ def explanation(
     if "backward(" in line and (reason := explanation_of_backward(message, named)) is not None:
         return reason
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
-        if any(map(has_left_its_base, named)):
+        if any(map(has_left_its_base, named)) or is_given_part(line, before, theirs):
             return LEFT
         return SET_ON_A_VIEW if any(is_set(x, before, theirs) for x in named) else None
     if message.startswith("a leaf Variable"):

@@ -321,6 +321,12 @@ def is_given_data(name: str, lines: Sequence[str]) -> bool:
     return any(re.match(rf"{name}\.data = ", line) for line in lines)
 
 
+def is_given_part(line: str, before: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether a line names a view that was made to show what another tensor does."""
+    views = [name for name in names(line).reads if name in theirs and theirs[name]._is_view()]
+    return any(is_given_data(name, before) for name in views)
+
+
 def written_hidden(theirs: dict[str, Any], lines: Sequence[str]) -> list[torch.Tensor]:
     """Views of what has no name that were written to."""
     hiding = [name for call in HIDING for name in derived(lines, call)]
