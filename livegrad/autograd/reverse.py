@@ -194,11 +194,10 @@ def _as_told(
 ) -> Iterable[Pair]:
     """The gradients of a node's inputs, where the node has a rule of its own, or hooks on them."""
     if not to.after:
-        pairs: Iterable[Pair] = to.pull(g)
-        return pairs
+        return _pulled(to, g)
     found: dict[Any, Tensor] = {}
     if to.pull is not None:
-        collect(found, to.pull(g))
+        collect(found, _pulled(to, g))
     elif node.spec.op.grads is None:
         collect(found, through_expansion(node, g, need, create_graph))
     else:
@@ -208,6 +207,12 @@ def _as_told(
     inputs = run_after(to.after, tuple([found.get(x) for x in order]), (g,))
     changed = dict(zip(order, inputs, strict=True))
     return [(x, changed.get(x, gx)) for x, gx in found.items()]
+
+
+def _pulled(to: Any, g: Tensor) -> Iterable[Pair]:
+    """What a node's own rule gives, of the shape of what it stands in for if that has another."""
+    pairs: Iterable[Pair] = to.pull(g)
+    return [(x, fit(gx, x.meta)) for x, gx in pairs] if to.stands_in else pairs
 
 
 def run_after(

@@ -546,6 +546,17 @@ PROGRAMS["singular vectors, seen from outside"] = (
     "c = m(T.ones(1, 2))",
     "check()",
 )
+for write, given in itertools.product(("", "i[...] = i"), ("T.ones(8, 8)", "T.ones(3, 5)")):
+    PROGRAMS[f"gradients of the former shape, of a value that was dropped: {write} {given}"] = (
+        "a = T.tensor([2.0, -0.25, 2.5]); b = T.sgn(a)",
+        "g = T.arange(4.0, requires_grad=True); i = T.kron(g, T.ones(2))",
+        f"{write or 'pass'}",
+        "i.grad_fn.register_prehook(lambda g: log.append(('i', [t.clone() for t in g])))",
+        f"with T.no_grad(): T.clamp({given}, min=0, out=i)",
+        "check()",
+        "(i * T.arange(i.numel()).view(i.shape)).sum().backward(retain_graph=True)",
+        "check()",
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
