@@ -629,8 +629,7 @@ def _at_place(place: Node, value: Tensor, overwrites: bool, of_whole: bool) -> T
     if place.cut is not None or (not overwrites and was_dropped(LOCAL.state, place)):
         value = laid_out(unary(REGISTRY["clone"], value), meta)
         value._node.grad_to = to_place(place)
-        return value
-    if overwrites:
+    elif overwrites:
         value = record(REGISTRY["overwritten"], (wrap(place), value), (of_whole,))
     else:
         value = record(REGISTRY["altered"], (wrap(place), value))
