@@ -52,6 +52,47 @@ def test_as_in_torch(result: str, use: str) -> None:
     assert found is None, found
 
 
+VIEWS = {
+    "itself": "lambda r: r",
+    "a part": "lambda r: r[1:]",
+    "an element": "lambda r: r[0, 1]",
+    "transposed": "lambda r: r.t()",
+    "reshaped": "lambda r: r.reshape(-1)",
+    "reshaped, which copies": "lambda r: r.t().reshape(-1)",
+    "detached": "lambda r: r.detach()",
+    "an alias": "lambda r: r.view_as(r)",
+    "a diagonal": "lambda r: r.diagonal()",
+    "several": "lambda r: r.unbind(0)[1]",
+    "windows": "lambda r: r.unfold(0, 2, 1)",
+    "repeated": "lambda r: r.unsqueeze(0).expand(2, 3, 4)",
+    "of examples of examples": "T.func.vmap(lambda r: r[1:])",
+    "turned, which copies": "lambda r: r.flip(0)",
+}
+
+
+@pytest.mark.parametrize("dims", ["", "in_dims=1", "out_dims=1", "in_dims=1, out_dims=1"])
+@pytest.mark.parametrize("how", VIEWS)
+@pytest.mark.parametrize("source", ["x", "w", "w * 1"])
+def test_views_of_arguments(how: str, dims: str, source: str) -> None:
+    """Examples one after the other are shown as each of them is."""
+    if "element" in how or "of examples" in how:
+        dims = dims.replace("out_dims=1", "out_dims=0")
+    lines = (
+        "x = T.arange(36.0).reshape(3, 3, 4); w = x.clone().requires_grad_()",
+        f"c = {source}; y = T.func.vmap({VIEWS[how]}, {dims})(c)",
+        "check()",
+        "with T.no_grad(): c.mul_(2)",
+        "check()",
+        "y.detach()[0] = 5",
+        "check()",
+        "z = (y * y).sum(); z.requires_grad and z.backward()",
+        "check()",
+    )
+    with quietly():
+        found = run(lines)
+    assert found is None, found
+
+
 NEW = ("t.mean()", "t.mean(0)", "t.mean(-1, keepdim=True)", "t.repeat(2, 1)", "t[0] * 1")
 
 
