@@ -10,7 +10,7 @@ import numpy as np
 from livegrad import creation
 from livegrad.device import CPU, META, has_data
 from livegrad.graph.above import Above
-from livegrad.graph.geometry import lies_where, offset_of, root_of
+from livegrad.graph.geometry import is_its_storage, lies_where, offset_of, root_of
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_channels_last, memory_order
 from livegrad.graph.views import is_of_inference
@@ -135,7 +135,7 @@ class Introspection(Methods):
         """
         if self._was_view is not None:
             return self._was_view
-        has_family = self._share is not None and self._share.has_family()
+        has_family = not is_its_storage(self) and self._share.has_family()
         return has_family and not is_of_inference(self._node)
 
     def is_floating_point(self) -> bool:
@@ -172,7 +172,7 @@ class Introspection(Methods):
         node = node_of(self)
         if not node.meta.numel or node.meta.device is META:
             return 0
-        return own_address(node) if self._share is None else address_of(self)
+        return own_address(node) if is_its_storage(self) else address_of(self)
 
     const_data_ptr = data_ptr
 

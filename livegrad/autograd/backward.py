@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from livegrad.autograd import pending
 from livegrad.autograd.anomaly import Anomaly, check_gradients
 from livegrad.autograd.grad_fn import junction_of
-from livegrad.autograd.holding import in_shape_of
+from livegrad.autograd.holding import add_in_place, in_shape_of
 from livegrad.autograd.hooks import retain_grad
 from livegrad.autograd.reverse import Check, OfStep, Pair, added, fit, reverse, run_hooks
 from livegrad.graph import spent
@@ -288,7 +288,7 @@ class Delivery:
             elif self.create_graph or retained:
                 tensor._grad = ew.add(before, g)
             else:
-                rebind(before, ew.add(before, g))
+                add_in_place(before, g)
         finally:
             unlock_gradients()
 

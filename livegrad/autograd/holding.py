@@ -7,6 +7,8 @@ from typing import Any
 
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import TYPE_NAMES
+from livegrad.graph.writes import rebind
+from livegrad.ops.elementwise.arithmetic import add, cast
 from livegrad.ops.shaping.movement import expand
 
 
@@ -36,6 +38,13 @@ def in_shape_of(x: Any, gradient: Any) -> Any:
     """A gradient that came for a leaf, which may have been reshaped in place since it was used."""
     shape, came = node_of(x).meta.shape, gradient._node.meta.shape
     return gradient if came == shape or len(came) > len(shape) else expand(gradient, shape)
+
+
+def add_in_place(gradient: Any, more: Any) -> None:
+    """Adds to the gradient of a tensor, which keeps the dtype that it may have got with that."""
+    total = add(gradient, more)
+    dtype = gradient._node.meta.dtype
+    rebind(gradient, total if total._node.meta.dtype is dtype else cast(total, dtype))
 
 
 def clear(gradient: Any) -> None:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from livegrad.autograd.holding import in_shape_of
+from livegrad.autograd.holding import add_in_place, in_shape_of
 from livegrad.autograd.reverse import added, reverse, spent_error, through_rules
 from livegrad.device import CPU
 from livegrad.graph import spent
@@ -28,11 +28,9 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, STATES, Runtime, lock_gradients, unlock_gradients
-from livegrad.graph.writes import rebind
 from livegrad.native.calls import fetch_items, fetch_slot
 from livegrad.native.hot import hot, hot_slots
 from livegrad.native.layout import is_known, slot_offset
-from livegrad.ops.elementwise import arithmetic as ew
 from livegrad.ops.making.generate import filled
 
 if TYPE_CHECKING:
@@ -276,7 +274,7 @@ def _add_to(tensor: Tensor, before: Tensor, g: Tensor) -> None:
     if before.is_sparse:
         tensor._grad = added(before, g)
     else:
-        rebind(before, ew.add(before, g))
+        add_in_place(before, g)
 
 
 def recorded_walk(gradient: Node) -> Walk:

@@ -193,6 +193,8 @@ def _as_told(
     node: Node, to: Any, g: Tensor, need: set[Node] | None, create_graph: bool
 ) -> Iterable[Pair]:
     """The gradients of a node's inputs, where the node has a rule of its own, or hooks on them."""
+    if to.stands_in:
+        g = fit(g, to.edges[0].meta)  # the place may be one of a value of another dtype
     if not to.after:
         return _pulled(to, g)
     found: dict[Any, Tensor] = {}

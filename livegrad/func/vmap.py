@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 from livegrad.func import tree
 from livegrad.func.replay import Replay
 from livegrad.func.trace import Trace
-from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.handle import Handle, Step, node_of, share_of, shares_with
+from livegrad.graph.layout import viewed_strides
 from livegrad.graph.meta import meta_of
+from livegrad.graph.node import Node
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL, setting
+from livegrad.graph.views import view
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.joining import cat
-from livegrad.ops.shaping.movement import PERMUTE
-from livegrad.ops.shaping.slicing import narrow
+from livegrad.ops.shaping.movement import PERMUTE, RESHAPE, alias
+from livegrad.ops.shaping.slicing import FLIP, narrow
 from livegrad.random import default_generator
 
 if TYPE_CHECKING:
@@ -99,9 +103,10 @@ class _Call:
             places = self._out_dims(out, results, out_shape)
             ends = [node_of(y) if isinstance(y, Handle) else None for y in results]
             now = [node_of(x) if isinstance(x, Handle) else None for x in inputs]
-        for i, dim in enumerate(self.dims):
-            if dim is not None:
-                replay.bind(starts[i], _moved(leaves[i], dim, 0))  # type: ignore[arg-type]
+        with setting(held=True):  # what is recorded keeps its inputs
+            for i, dim in enumerate(self.dims):
+                if dim is not None:
+                    replay.bind(starts[i], _moved(leaves[i], dim, 0))  # type: ignore[arg-type]
         written = [
             i for i, dim in enumerate(self.dims) if dim is not None and now[i] is not starts[i]
         ]
@@ -111,12 +116,17 @@ class _Call:
             dim = self.dims[i]
             assert dim is not None
             rebind(leaves[i], _moved(replay.all_of(now[i]), 0, dim))  # type: ignore[arg-type]
+        shown = [
+            (inputs[i], leaves[i])
+            for i, dim in enumerate(self.dims)
+            if dim is not None and i not in written
+        ]
         taken = [x for x in leaves if isinstance(x, Handle)]
         found = []
         for y, node, place in zip(results, ends, places, strict=True):
             result = self._result(replay, y, node, place)
-            if place is not None and any(result is x for x in taken):
-                result = clone(result)  # a tensor of its own, that may be written to
+            if place is not None:
+                result = _view_or_own(result, y, shown, taken)
             taken.append(result)
             found.append(result)
         return tree.unflatten(found, out_shape)
@@ -141,7 +151,8 @@ class _Call:
                 f"vmap({name}, ...): Dimension out of range (expected to be in range of "
                 f"[{-ndim}, {ndim - 1}], but got {place})"
             )
-        return _moved(replay.all_of(node), 0, place % ndim)
+        with setting(held=True):
+            return _moved(replay.all_of(node), 0, place % ndim)
 
     def _out_dims(self, out: Any, results: list[Any], shape: tree.Shape) -> list[int | None]:
         wanted = self.out_dims
@@ -178,6 +189,67 @@ class _Call:
             for place, *parts in zip(places, *[results for results, _ in flat], strict=True)
         ]
         return tree.unflatten(joined, shape)
+
+
+def _view_or_own(
+    result: Tensor, y: Tensor, arguments: list[tuple[Tensor, Tensor]], taken: list[Tensor]
+) -> Tensor:
+    """A result as a view of an argument, or as a tensor that may be written to by itself."""
+    shown = _view_of_argument(result, y, arguments)
+    if shown is not None:
+        return shown
+    return clone(result) if any(result is x for x in taken) else result
+
+
+def _view_of_argument(
+    result: Tensor, y: Tensor, arguments: list[tuple[Tensor, Tensor]]
+) -> Tensor | None:
+    """The result as a view of the argument that shows the same elements; None if there is none.
+
+    `arguments` has placeholders of one example, and what they stand for; `y` is the result for one
+    example: a view of a placeholder, or one itself.
+    """
+    for x, whole in arguments:
+        if y is x or shares_with(y, x):
+            steps = _steps_between(node_of(whole), node_of(result))
+            if steps is None:
+                return None
+            if y is x and node_of(result).meta is node_of(whole).meta:
+                return whole
+            shown = _viewed(whole, steps) if steps else alias(whole)
+            if y._share is not None and y._share.made is not None:
+                share_of(shown).mark_made(y._share.made)
+            return shown
+    return None
+
+
+def _steps_between(start: Node, end: Node) -> list[Step] | None:
+    """The views that lead from one node to another; None if there is a copy on the way."""
+    steps: list[Step] = []
+    node = end
+    while node is not start:
+        if node.op.kind != "movement" or len(node.inputs) != 1 or not _is_view(node):
+            return None
+        steps.append((node.op, node.attrs, node.args, node.meta.shape))
+        node = node.inputs[0]
+    return steps[::-1]
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a movement is a view in PyTorch, and was recorded as one would be now."""
+    before = node.inputs[0]
+    flows = LOCAL.state.grad and before.grad_to is not None and node.op.grads is not None
+    if node.op is FLIP or flows != (node.grad_to is not None):
+        return False
+    shape, strides = before.meta.shape, before.meta.stride()
+    return node.op is not RESHAPE or viewed_strides(shape, strides, node.meta.shape) is not None
+
+
+def _viewed(x: Tensor, steps: list[Step]) -> Tensor:
+    for step in steps:
+        op, attrs, args, shape = step
+        x = view(op, x, attrs, args, shape)
+    return x
 
 
 def _placeholder(trace: Trace, x: Tensor, dim: int) -> Tensor:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from livegrad.graph.handle import Cell, Step, node_of, shares_with
+from livegrad.graph.handle import Cell, Step, node_of, share_of, shares_with
 from livegrad.graph.infer import infer_meta
-from livegrad.graph.layout import Shape, Strides, memory_order, order_of
+from livegrad.graph.layout import Shape, Strides, memory_order, order_of, repeats
 from livegrad.graph.meta import Meta
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +64,15 @@ def count_write(x: Any) -> None:
 
 def storage_nbytes(x: Any) -> int:
     """How large the storage of `x` is."""
-    return x._node.meta.nbytes if x._share is None else root_of(x)[0]._node.meta.nbytes
+    return x._node.meta.nbytes if is_its_storage(x) else root_of(x)[0]._node.meta.nbytes
+
+
+def is_its_storage(x: Any) -> bool:
+    """Whether `x` shares no storage, and is all of its own; if not, it has a share."""
+    meta = x._node.meta
+    if x._share is None and meta.strides is not None and repeats(meta.shape, meta.strides):
+        share_of(x)
+    return x._share is None
 
 
 def dims_in_memory(meta: Meta) -> tuple[int, ...] | None:

@@ -250,7 +250,9 @@ def share_of(x: Any) -> Share:
     share: Share | None = x._share
     if share is None:
         if x._node.meta.strides is not None:
-            Writing.make_dense(x)
+            share = Writing.give_storage(x)
+            if share is not None:
+                return share
         cell = _new(Cell)
         cell._node = x._node
         cell.base = _WeakRef(x)
@@ -402,7 +404,8 @@ class Writing:
     """Ways of reading and writing that others fill in, so that recording need not know them.
 
     sync(x)                             brings a tensor that shares a cell up to date with it
-    make_dense(x)                       a whole without gaps or repetitions in memory
+    give_storage(x)                     the share of a tensor that repeats elements of a storage;
+                                        any other is made a whole without gaps
     read_shared(x)                      the value of `x` is what its memory holds now
     view_shared(op, x, …)               a view of memory
     write_shared(x, value)              writes to memory
@@ -410,7 +413,7 @@ class Writing:
     """
 
     sync: Callable[[Any], None]
-    make_dense: Callable[[Any], None]
+    give_storage: Callable[[Any], Share | None]
     read_shared: Callable[[Any], None]
     view_shared: Callable[..., Tensor]
     write_shared: Callable[[Any, Any], Tensor]

@@ -25,8 +25,8 @@ from livegrad.graph.handle import (
     share_of,
     wrap,
 )
-from livegrad.graph.infer import not_a_tensor
-from livegrad.graph.layout import like_strides
+from livegrad.graph.infer import infer_meta, not_a_tensor
+from livegrad.graph.layout import like_strides, repeats
 from livegrad.graph.meta import Meta, Shape
 from livegrad.graph.node import (
     Interior,
@@ -499,15 +499,50 @@ def steps_from_root(share: Share) -> tuple[Step, ...] | None:
     return share.path[length:] if share.path[:length] == root.path else None
 
 
+def give_storage(x: Any) -> Share | None:
+    """Makes a tensor that shares no cell the whole of a storage, or a view of one.
+
+    What a function of `func` returns may be expanded: then its elements lie in memory once, and it
+    is a view, as in PyTorch, of a whole that nobody can see. The share is returned if it is one.
+    """
+    meta = x._node.meta
+    if not repeats(meta.shape, meta.stride()):
+        make_dense(x)
+        return None
+    step: Step = (REGISTRY["expand"], (), (), meta.shape)
+    with setting(grad=x._node.interior):
+        whole = _without_repetitions(wrap(x._node))
+        whole._node.spent, whole._writes = x._node.spent, x._writes
+        cell = share_of(whole).cell
+        see_through(whole, cell)
+    _lay_out(x, infer_meta(step[0], cell._node.meta, (), meta.shape))
+    share = x._share = new_share(cell, _longer((), step), cell.version)
+    if cell._node.grad_to is not None:
+        share.whole = whole
+    return share
+
+
+def _without_repetitions(x: Tensor) -> Tensor:
+    """The elements of a tensor, those along expanded dims once."""
+    meta = x._node.meta
+    once = [size if step else 1 for size, step in zip(meta.shape, meta.stride(), strict=True)]
+    items = (("slice", 1),) * meta.ndim
+    return record(REGISTRY["index"], (x,), (items,), (0,) * meta.ndim, tuple(once))
+
+
 def make_dense(x: Any) -> None:
     """Gives a tensor that is the whole of its storage strides without gaps or repetitions.
 
     What a rule returns may be a part of something nobody can see.
     """
     meta = x._node.meta
-    dense = meta.with_strides(like_strides(meta.shape, meta.stride()))
-    if dense is not meta:
-        placed = laid_out(wrap(x._node), dense)
+    _lay_out(x, meta.with_strides(like_strides(meta.shape, meta.stride())))
+
+
+def _lay_out(x: Any, meta: Meta) -> None:
+    """Gives a tensor that shares no cell the strides of `meta`."""
+    if x._node.meta is not meta:
+        placed = laid_out(wrap(x._node), meta)
         if isinstance(x._node.grad_to, LeafRef):
             placed._node.grad_to = x._node.grad_to
         x._node = placed._node
@@ -646,4 +681,4 @@ def go_on_retaining(old: Node, node: Node, handle: Any) -> None:
 
 
 Writing.sync = sync
-Writing.make_dense = make_dense
+Writing.give_storage = give_storage

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from livegrad.device import CPU
 from livegrad.graph import elsewhere
 from livegrad.graph.family import family_node, written_view
+from livegrad.graph.geometry import is_its_storage
 from livegrad.graph.handle import (
     Cell,
     Share,
@@ -62,6 +63,8 @@ def rebind(x: Tensor, value: Tensor, expanded: bool = False) -> Tensor:
     share = x._share
     if share is not None and share.cell.memory is not None:
         return Writing.write_shared(x, value)
+    if expanded and not is_its_storage(x):  # what is written is seen in all that lies there
+        share = x._share
     part = value._node
     if part.meta is not x._node.meta:
         value = laid_out(value, x._node.meta)

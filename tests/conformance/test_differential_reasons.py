@@ -38,6 +38,11 @@ TOGETHER = [
     "f = T.ones(2, 3, requires_grad=True); g = f.unsqueeze(1)",
     "i, j = T.autograd.grad((g * T.arange(6.0).view(2, 1, 3)).sum(), [g, f], create_graph=True)",
 ]
+GIVEN_DATA = [
+    "b = T.ones(3, 3, requires_grad=True); d = b.t().select(0, -2)",
+    "b.data = d.detach()",
+]
+BEHIND = ["l = j.reshape((-1,))", "q = l.as_strided((1,), (2,), 1)"]
 CUT = "a = T.ones(2, 3, 4); c = a[None, 1:-2:1]"
 HIDDEN = f"e = T.tensor([[[3.0, 2.0], [{MISSING}, 1.0], [1.0, 2.0]], [[0.3, 2.2], [1, 1], [1, 2]]])"
 HOOK_ON = "T.autograd.graph.register_multi_grad_hook"
@@ -372,7 +377,8 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
         ),
         (
             [
-                "c = T.func.jacrev(lambda t: t.sum())(T.ones(3))",
+                "x = T.ones(3, requires_grad=True)",
+                "c, = T.autograd.grad(x.sum(), [x])",
                 "for _part in c: _part.add_(2)",
                 "check()",
             ],
@@ -445,6 +451,25 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
             "of what was written twice",
         ),
         (["b = T.ones(3).t()", f"c = {OTHER} or b.as_strided((), (), 7)"], None),
+        ([*TOGETHER, "i.data.mul_(2)", "check()"], "a tensor of its own"),
+        ([*TOGETHER, f"i = i + ({OTHER})", "check()"], None),
+        (["c = T.zeros(0).std()", "d = T.signbit(c)", "check()"], "the bits of NaN"),
+        (["c = T.zeros(1) - 1", f"d = T.signbit(c) * ({OTHER})", "check()"], None),
+        ([*GIVEN_DATA, "b[...].sum().backward()"], "that `.data` gave it"),
+        ([*GIVEN_DATA[:1], f"assert not {OTHER}; b[...].sum().backward()"], None),
+        (
+            ["a = T.ones(0, 3)", "j = T.func.jacrev(lambda t: t.sum(0))(a)", *BEHIND],
+            "as the rules here make it",
+        ),
+        (["a = T.ones(3)", "j = a[:0] * 1", f"l = {OTHER} or j.as_strided((1,), (2,), 1)"], None),
+        (
+            [
+                "a = T.ones(2, 3, 4, requires_grad=True); c = a.sum()",
+                "with T.no_grad(): e = F.linear(a, T.ones(2, 4), T.ones(2))",
+                "e[None, [-1]] = c",
+            ],
+            "of what has no name",
+        ),
     ],
 )
 def test_a_reason_explains_what_it_is_for_alone(lines: list[str], explained: str | None) -> None:

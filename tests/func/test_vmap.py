@@ -152,12 +152,17 @@ def test_writing_in_place() -> None:
     close(y, 2 * x.numpy())
 
 
-def test_results_are_tensors_of_their_own() -> None:
-    x = rand(3)
+def test_results_are_views_of_arguments_where_they_are_of_each_example() -> None:
+    x = rand(3, 4)
     a, b = vmap(lambda v: (v, v))(x)
-    a.zero_()
-    close(b, rand(3))
-    close(x, rand(3))
+    assert a is x
+    assert b is x
+    ends, reverse, copy = vmap(lambda v: (v[-1], v.flip(0), v.clone()))(x)
+    ends.zero_()
+    reverse.zero_()
+    copy.zero_()
+    close(x[:, :3], rand(3, 4).numpy()[:, :3])
+    close(x[:, 3], [0, 0, 0])
 
 
 def test_dtypes_are_those_of_one_example() -> None:

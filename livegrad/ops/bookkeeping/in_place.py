@@ -9,6 +9,7 @@ x.copy_(y.t())                           placed(y.t())             x keeps its o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad.graph.handle import node_of, path_of
@@ -140,6 +141,13 @@ LINKED: Op = Op(
 )
 
 
+def _placed_each(n: Any, size: int, xs: Sequence[Tensor], batched: tuple[bool, ...]) -> Tensor:
+    """Each example placed so, one after the other."""
+    (strides,) = n.attrs
+    placed = None if strides is None else (max(n.meta.numel, 1), *strides)
+    return record(n.op, tuple(xs), (placed,))
+
+
 PLACED = Op(
     "placed",
     "composite",
@@ -149,6 +157,7 @@ PLACED = Op(
     grads=(lambda g, y, x: g,),
     layout=lambda metas, attrs, meta: attrs[0],
     saves="",
+    batch=_placed_each,
     grad_fn=parts.placed,
     samples=s.calls(
         lambda: s.Sample((s.uniform(2, 3),), lambda x: contiguous(x.t())),

@@ -18,7 +18,7 @@ from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.graph.views import row_major
 from livegrad.native.hot import hot
-from livegrad.ops.elementwise.arithmetic import add, cast, mul, where
+from livegrad.ops.elementwise.arithmetic import add, cast, fitted, mul, where
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import sum as summed
@@ -324,7 +324,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if node_of(weight).meta.ndim == 1:
             return matmul(input, weight)
         return record(LINEAR, (input, weight), (False,))
-    return record(LINEAR, (input, weight, bias), (True,))
+    try:
+        return record(LINEAR, (input, weight, bias), (True,))
+    except RuntimeError:
+        if not _is_added_to_product(input, bias):
+            raise
+    product = record(LINEAR, (input, weight), (False,))
+    return fitted(add(product, bias), node_of(product).meta)
+
+
+def _is_added_to_product(input: Tensor, bias: Tensor) -> bool:
+    """Whether PyTorch adds the bias in place, hence one of any dtype that can be cast."""
+    x, b = node_of(input).meta, node_of(bias).meta
+    return x.ndim != 2 and not x.contiguous and b.dtype is not x.dtype
 
 
 # -------------------------------------------------------------------- products of fixed rank

@@ -268,9 +268,8 @@ def _mean_expand(n: Any, x: Tensor) -> Tensor:
 
 def _mean_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     shares = div(g, real(count(x, y._node.attrs[0]) or 1))
-    repeated = spread_over(spread(shares, y, x), x)
-    # PyTorch divides what is repeated: a new tensor, whose order shows beside one in another.
-    return repeated if x._node.meta.contiguous else row_major(repeated)
+    # PyTorch divides what is repeated: a new tensor, in which each element has a place of its own.
+    return row_major(spread_over(spread(shares, y, x), x))
 
 
 # The mean is a sum and a division, recorded as one node.

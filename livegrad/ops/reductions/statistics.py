@@ -97,6 +97,11 @@ def _freedom(x: Tensor, n: Any) -> float:
     return real(left if left > 0 else 0)
 
 
+def _freedom_of_slope(x: Tensor, n: Any) -> float:
+    """The same for a gradient, which PyTorch divides by what may be below 0."""
+    return real(count(x, n.attrs[0]) - n.attrs[2])
+
+
 def _centred(x: Tensor, dims: Dims) -> Tensor:
     return sub(x, mean(x, dims, True)) if dims else mul(x, 0)
 
@@ -119,14 +124,14 @@ def _variance_ref(n: Any, x: Array) -> Array:
 
 def _var_backward(n: Any, g: Tensor, x: Tensor) -> Tensor:
     dims, keepdim = n.attrs[:2]
-    slope = div(mul(wide(kept(g, x, dims, keepdim)), 2.0), _freedom(x, n))
+    slope = div(mul(wide(kept(g, x, dims, keepdim)), 2.0), _freedom_of_slope(x, n))
     return cast(mul(slope, _centred(wide(x), dims)), n.meta.dtype)
 
 
 def _std_backward(n: Any, g: Tensor, x: Tensor, y: Tensor) -> Tensor:
     dims, keepdim = n.attrs[:2]
     deviation = wide(kept(y, x, dims, keepdim))
-    slope = div(wide(kept(g, x, dims, keepdim)), mul(deviation, _freedom(x, n)))
+    slope = div(wide(kept(g, x, dims, keepdim)), mul(deviation, _freedom_of_slope(x, n)))
     # Where all values are equal the deviation has a kink; its gradient is 0 there.
     return cast(mul(where(eq(deviation, 0), 0, slope), _centred(wide(x), dims)), n.meta.dtype)
 
@@ -202,21 +207,22 @@ def _record_variance(
     else:
         correction = correction if isinstance(correction, int) else float(correction)
     out = record(op, (x,), (normal_dims(op.name, dim, meta.ndim), keepdim, correction))
-    if op is VAR and meta.numel <= correction and (not meta.ndim or dim in (None, ())):
-        _without_freedom(out, x)
+    if meta.numel <= correction and (not meta.ndim or dim in (None, ())):
+        _without_freedom(op, out, x)
     return out
 
 
-def _without_freedom(out: Tensor, x: Tensor) -> None:
+def _without_freedom(op: Op, out: Tensor, x: Tensor) -> None:
     """Gives the variance of all of too few values PyTorch's gradient, which is no function of `x`.
 
-    It is infinite, or NaN for values that are the mean.
+    It is infinite, or NaN for values that are the mean; that of the deviation is NaN.
     """
     node = node_of(x)
 
     def pull(g: Tensor) -> list[tuple[Node, Tensor]]:
         values = detach(wrap(node))
-        slope = where(eq(values, mean(values)), math.nan, math.inf)
+        is_nan = eq(values, mean(values)) if op is VAR else eq(values, values)
+        slope = where(is_nan, math.nan, math.inf)
         return [(node, cast(mul(g, slope), node.meta.dtype))]
 
     if out._node.grad_to is True:

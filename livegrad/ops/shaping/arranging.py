@@ -14,7 +14,8 @@ from livegrad.graph.blame import as_index
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import not_implemented
 from livegrad.graph.record import record
-from livegrad.graph.views import row_major
+from livegrad.graph.views import is_of_inference, row_major
+from livegrad.graph.writes import check_writable
 from livegrad.ops.elementwise.arithmetic import cast, clone
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled
@@ -23,7 +24,15 @@ from livegrad.ops.picking.indexing import setitem, write_chosen
 from livegrad.ops.reductions.reduce import sum as summed
 from livegrad.ops.shaping.diagonals import diagonal as diagonal_of, on_diagonal
 from livegrad.ops.shaping.joining import cat, check_tensors, padded, stack
-from livegrad.ops.shaping.movement import EXPAND, expand, normal_dim, reshape, reshape_to, whole
+from livegrad.ops.shaping.movement import (
+    EXPAND,
+    alias,
+    expand,
+    normal_dim,
+    reshape,
+    reshape_to,
+    whole,
+)
 from livegrad.ops.support.autocast import in_float32
 from livegrad.ops.support.out import exact, numpy_names
 from livegrad.settings import contiguous_format
@@ -87,6 +96,8 @@ def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
         raise RuntimeError(
             f"fill_diagonal_: all dimensions of input must be of equal length; got {list(shape)}"
         )
+    if is_of_inference(node_of(input)):
+        check_writable(alias(input), expanded=True)  # PyTorch writes to a view
     steps = sum([prod(shape[d + 1 :]) for d in range(len(shape))])
     end = None if wrap or shape[0] <= shape[1] else shape[1] ** 2
     flat = clone(reshape(input, (node_of(input).meta.numel,)))

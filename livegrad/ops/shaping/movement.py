@@ -14,7 +14,13 @@ from livegrad.graph.blame import as_items
 from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Along, Index, added, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
-from livegrad.graph.layout import Strides, expanded_strides, viewed_strides
+from livegrad.graph.layout import (
+    Strides,
+    expanded_strides,
+    like_strides,
+    repeats,
+    viewed_strides,
+)
 from livegrad.graph.lowering import lowered_by
 from livegrad.graph.meta import Meta, Shape, Size, as_size, meta_of
 from livegrad.graph.op import Op
@@ -788,13 +794,21 @@ def _index_write_ref(n: Any, base: Any, value: Any) -> Any:
     return out
 
 
+def _written_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
+    """Those of what is written to, unless that repeats elements: not all are the same then."""
+    strides = metas[0].strides
+    if strides is not None and repeats(meta.shape, strides):
+        return like_strides(meta.shape, strides)
+    return strides
+
+
 INDEX_WRITE: Op = Op(
     "index_write",
     "kernel",
     # `base` with the elements that INDEX with the same attrs and args would read replaced.
     infer=lambda metas, attrs, shape: metas[0],
     ref=_index_write_ref,
-    layout=lambda metas, attrs, meta: metas[0].strides,
+    layout=_written_layout,
     lower=lowered_by("parts.IndexWrite"),
     grads=(
         lambda g, y, base, value: record(

@@ -436,7 +436,7 @@ FLIP: Op = Op(
     offset=_flip_offset,
     saves="",
     batch=lambda n, size, xs, batched: record(
-        FLIP, xs, (tuple([d + 1 for d in n.attrs[0]]),), n.args
+        FLIP, xs, (tuple([d + 1 for d in n.attrs[0]]), *n.attrs[1:]), n.args
     ),
     samples=s.calls(
         lambda: s.Sample((s.uniform(3, 4),), lambda x: flip(x, (0, 1))),

@@ -16,6 +16,7 @@ from livegrad.dtypes import DType
 from livegrad.graph.blame import as_index
 from livegrad.graph.geometry import (
     dims_in_memory,
+    is_its_storage,
     offset_of,
     path_geometry,
     places,
@@ -193,7 +194,7 @@ def _share_gradient(vector: Tensor, x: Node, at: Array) -> None:
 
 def whole_of(x: Tensor) -> Tensor:
     """All of the storage of `x` as a tensor that shares it; without history if `x` was detached."""
-    if x._share is None:
+    if is_its_storage(x):
         return x
     cell, path = root_of(x)
     whole = wrap(cell._node)

@@ -214,6 +214,8 @@ def explanation_of_refusal(
     if re.search(r"are out of bounds for storage of \d+", message):
         if names(line).reads & derived_from_parts(before):
             return NO_GAPS
+        if names(line).reads & gradients_in(before) and any(x.numel() == 0 for x in named):
+            return OWN_STRIDES
         return UNSEEN_REST if any(map(has_more, named)) else None
     if "that was given another shape by" in message and is_made_hiding(line, before):
         return HIDDEN_VIEW if any(is_hidden_view(x, list(theirs.values())) for x in named) else None
@@ -343,6 +345,8 @@ def explanation(
             return INTEGERS
         if is_set(named[0], before, theirs):
             return SET_ON_A_VIEW
+        if is_made_hiding(line, before):
+            return HIDDEN_VIEW if is_hidden_view(named[0], list(theirs.values())) else None
         gradients = names(line).reads & gradients_in(before)
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if is_met_by_backward(message, line, named):

@@ -30,6 +30,10 @@ HOOKED_AGAIN = re.compile(
     r"as_strided_)\(.*\b\1\.register_hook\(",
     re.DOTALL | re.MULTILINE,
 )
+GIVEN_SHAPE = (
+    "a leaf has a gradient of the shape that `.data` gave it; PyTorch refuses one while something "
+    "that was computed from it before is there"
+)
 MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
 
 
@@ -47,6 +51,10 @@ def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
         shown = re.search(r"got \[([\d, ]*)\] but expected shape compatible with", message)
         reshaped = shown is not None and any(has_base_of_shape(x, shown[1]) for x in named)
         return OLD_SHAPE if reshaped else None
+    if shapes := re.search(r"got \[([\d, ]*)\] but expected shape .* \[([\d, ]*)\]$", message):
+        leaves = [*named, *[getattr(f, "variable", None) for f in functions_before(named)]]
+        given = [x for x in leaves if x is not None and shape_of(x) == shapes[1] != shapes[2]]
+        return GIVEN_SHAPE if given else None
     if message.startswith("output with shape"):
         return RESHAPED
     if message.startswith("Subtraction, the `-` operator, with a bool"):
@@ -63,7 +71,12 @@ def is_beyond_its_base(x: torch.Tensor) -> bool:
 
 def has_base_of_shape(x: torch.Tensor, sizes: str) -> bool:
     """Whether what a tensor is a view of has these sizes now."""
-    return not is_stale(x) and x._base is not None and ", ".join(map(str, x._base.shape)) == sizes
+    return not is_stale(x) and x._base is not None and shape_of(x._base) == sizes
+
+
+def shape_of(x: torch.Tensor) -> str:
+    """A shape as PyTorch's messages have it."""
+    return ", ".join(map(str, x.shape))
 
 
 def go_to_unwritable(tensors: Sequence[Any]) -> bool:

@@ -13,6 +13,7 @@ from .compare import flat
 from .explained_backward import OLD_SHAPE, SMALLER_BASE, has_former_shape
 from .explained_values import (
     HIDDEN_WHOLE,
+    SIGN,
     VALUES,
     explanation_of_values,
     is_part_of_hidden,
@@ -37,7 +38,7 @@ from .tensors import (
     is_view_of_leaf,
     storage,
 )
-from .undefined import is_stale, overlaps_itself, places_of
+from .undefined import is_stale, may_write, overlaps_itself, places_of
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
 OWN_FAULT = "PyTorch finds a fault of its own"
@@ -101,6 +102,8 @@ def explanation_of_state(
         x = theirs[name]
         if is_written_together(x, detail) or is_written_part_by_part(str(name), x, lines):
             return OWN_STRIDES
+    if kind == "value" and name in theirs and are_signs_of_nan(str(name), detail, lines, theirs):
+        return SIGN
     if kind == "shape" and name in gradients:
         return OLD_SHAPE if has_former_shape(str(name), lines, theirs) else None
     together = kind in ("value", "version", *FLOWS) and name in theirs
@@ -238,9 +241,25 @@ def are_asked_together(detail: str, name: str, lines: Sequence[str]) -> bool:
 def is_one_of_two(name: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
     """Whether PyTorch has a gradient in the memory of another of one call, and it was written."""
     calls = [names(line).makes for line in lines if "T.autograd.grad(" in line]
-    beside = [theirs.get(other) for made in calls if name in made for other in made - {name}]
+    made = {name}.union(*[made for made in calls if name in made])
+    beside = [theirs.get(other) for other in made - {name}]
     found = [y for y in (theirs[name], *beside) if isinstance(y, torch.Tensor)]
-    return any(storage(y) == storage(found[0]) for y in found[1:]) and any(map(version, found))
+    if not any(storage(y) == storage(found[0]) for y in found[1:]):
+        return False
+    unseen = [line for line in lines if ".data" in line and may_write(line)]
+    return any(map(version, found)) or any(names(line).reads & made for line in unseen)
+
+
+def are_signs_of_nan(name: str, detail: str, lines: Sequence[str], theirs: dict[str, Any]) -> bool:
+    """Whether a variable says which numbers are negative, and differs only where they are NaN."""
+    theirs_and_mine = [re.findall("True|False", text) for text in detail.split(", livegrad ")]
+    for line in lines:
+        made = re.match(rf"{name} = T\.signbit\((\w+)\)", line)
+        of = None if made is None else theirs.get(made[1])
+        if isinstance(of, torch.Tensor) and of.is_floating_point():
+            signs = zip(of.isnan().flatten().tolist(), *theirs_and_mine, strict=True)
+            return all(a == b or is_nan for is_nan, a, b in signs)
+    return False
 
 
 def is_made_of_conjugates(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
@@ -279,8 +298,10 @@ def is_written_together(x: Any, detail: str) -> bool:
 
 def is_written_part_by_part(name: str, x: Any, lines: Sequence[str]) -> bool:
     """Whether each part of PyTorch's `x` was written, and they lie in the same place."""
+    if not isinstance(x, torch.Tensor) or not overlaps_itself(x):
+        return False
     parts = rf"(?:with [^:]*: )?for \w+ in {name}: "
-    return overlaps_itself(x) and any(re.match(parts, line) for line in lines)
+    return any(re.match(parts, line) for line in lines)
 
 
 def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
