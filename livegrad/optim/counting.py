@@ -17,7 +17,6 @@ from livegrad.autograd import no_grad
 from livegrad.creation import tensor
 from livegrad.graph.handle import leaf_node
 from livegrad.graph.meta import meta_of
-from livegrad.graph.node import Node
 from livegrad.graph.state import LOCAL
 from livegrad.native.hot import hot
 from livegrad.runtime.values import buffer_of_floats, number_of
