@@ -296,8 +296,10 @@ class Delivery:
         if before is None:
             tensor._grad = g.clone() if id(g) in self.taken else g
             self.taken[id(g)] = g
-        elif before.is_sparse or self.create_graph:
+        elif self.create_graph or (before.is_sparse and not g.is_sparse):
             tensor._grad = added(before, g)
+        elif before.is_sparse:
+            before.add_(g)
         else:
             rebind(before, added(before, g))
 

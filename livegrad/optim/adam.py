@@ -381,6 +381,7 @@ class SparseAdam(Ruled):
 
     op_name = "sparse_adam"
     takes_sparse = True
+    counts = ()
 
     def __init__(
         self,

@@ -7,11 +7,13 @@ from typing import Any
 
 from livegrad import dtypes
 from livegrad.creation import zeros, zeros_like
-from livegrad.ops.elementwise.arithmetic import add, div, mul, neg, sub
+from livegrad.ops.elementwise.arithmetic import div, lerp, mul, neg, sub
 from livegrad.ops.elementwise.comparison import clamp
 from livegrad.ops.elementwise.roots import rsqrt, sqrt
-from livegrad.ops.products.matmul import matmul
+from livegrad.ops.products.matmul import addmm, matmul
 from livegrad.ops.reductions.reduce import mean, sum
+from livegrad.ops.reductions.statistics import norm
+from livegrad.optim.counting import as_count, count_on, number_in
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import (
     check_one_element,
@@ -30,7 +32,7 @@ class Adafactor(Optimizer):
     The step size is relative to the size of the parameter (Shazeer and Stern, 2018).
     """
 
-    saved_as_tensors = ("step",)
+    counts = ("step",)
 
     def __init__(
         self,
@@ -79,8 +81,8 @@ class Adafactor(Optimizer):
         state = self.state[p]
         if not state:
             _start_factors(state, p)
-        state["step"] += 1
-        step, lr = state["step"], number(group["lr"])
+        step, lr = number_in(state, "step") + 1, number(group["lr"])
+        count_on([state], "step", step)
         least, least_scale = group["eps"]
         least = dtypes.finfo(p.dtype).eps if least is None else least
         scale = clamp(div(_norm(p), root(p.numel())), least_scale)
@@ -95,7 +97,7 @@ class Adafactor(Optimizer):
 
 
 def _start_factors(state: dict[str, Any], p: Any) -> None:
-    state["step"] = 0
+    state["step"] = as_count(0)
     if p.ndim > 1:
         state["row_var"] = zeros(*p.shape[:-1], 1, dtype=p.dtype)
         state["col_var"] = zeros(*p.shape[:-2], 1, p.shape[-1], dtype=p.dtype)
@@ -171,8 +173,8 @@ class Muon(Optimizer):
         if not state:
             state["momentum_buffer"] = zeros_like(p).requires_grad_(False)
         buffer, momentum = state["momentum_buffer"], number(group["momentum"])
-        buffer.copy_(running_mean(buffer, g, 1.0 - momentum))
-        direction = running_mean(g, buffer, momentum) if group["nesterov"] else buffer
+        buffer.copy_(lerp(buffer, g, 1.0 - momentum))
+        direction = lerp(g, buffer, momentum) if group["nesterov"] else buffer
         direction = _orthogonal(
             direction, group["ns_coefficients"], group["ns_steps"], group["eps"]
         )
@@ -196,9 +198,9 @@ def _orthogonal(g: Any, coefficients: tuple[float, float, float], steps: int, ep
     tall = x.shape[0] > x.shape[1]
     if tall:
         x = x.mT
-    x = div(x, clamp(_norm(x), eps))
+    x = div(x, clamp(norm(x), eps))
     for _ in range(steps):
         gram = matmul(x, x.mT)
-        gram = add(mul(gram, b), mul(matmul(gram, gram), c))
-        x = add(mul(x, a), matmul(gram, x))
+        gram = addmm(gram, gram, gram, beta=b, alpha=c)
+        x = addmm(x, gram, x, beta=a)
     return x.mT if tall else x

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from livegrad import dtypes
 from livegrad.autograd import enable_grad
 from livegrad.autograd.holding import clear
 from livegrad.autograd.hooks import RemovableHandle
@@ -26,6 +25,7 @@ from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
 from livegrad.ops.bookkeeping.asking import compute_large_writes
 from livegrad.optim import for_subclasses, own_steps
+from livegrad.optim.counting import as_count
 from livegrad.tensor import Tensor
 
 if not TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Optimizer:
     # Within `step`, so that a step that calls that of its parent class counts as one.
     _stepping = False
     # Names of numbers in the state of a parameter that PyTorch keeps as tensors.
-    saved_as_tensors: ClassVar[tuple[str, ...]] = ()
+    counts: ClassVar[tuple[str, ...]] = ()
     # Whether gradients may be sparse; what is said otherwise.
     takes_sparse = False
     # Whether `step` computes loss and gradients itself, again and again, and so needs a closure.
@@ -378,7 +378,7 @@ class Optimizer:
             saved = {name: value for name, value in group.items() if name != "params"}
             groups.append({**saved, "params": [numbers[id(p)] for p in group["params"]]})
         state = {
-            numbers[id(key)] if isinstance(key, Tensor) else key: self._saved(values)
+            numbers[id(key)] if isinstance(key, Tensor) else key: values
             for key, values in self.state.items()
         }
         whole: dict[str, Any] = {"state": state, "param_groups": groups}
@@ -387,15 +387,12 @@ class Optimizer:
             whole = whole if changed is None else changed
         return whole
 
-    def _saved(self, values: Any) -> Any:
-        """The state of a parameter as PyTorch saves it: step counts and the like are tensors."""
-        if not isinstance(values, dict):
-            return values
-        names = self.saved_as_tensors
-        return {k: _as_saved(v) if k in names else v for k, v in values.items()}
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes back what `state_dict` gave; tensors are copied."""
+        """Takes back what `state_dict` gave.
+
+        As in PyTorch, tensors are those of the state dict itself, unless parameters have another
+        dtype: copy it first (`copy.deepcopy`) if it belongs to an optimiser that goes on.
+        """
         state_dict = dict(state_dict)
         for hook in list(self._load_pre_hooks.values()):
             changed = hook(self, state_dict)
@@ -406,7 +403,7 @@ class Optimizer:
         for key, values in state_dict["state"].items():
             if key in by_number:
                 p = by_number[key]
-                state[p] = self._loaded(values, p)
+                state[p] = _cast(values, p)
             else:
                 state[key] = values
         groups = []
@@ -431,13 +428,6 @@ class Optimizer:
             by_number.update(zip(old["params"], group["params"], strict=True))
         return by_number
 
-    def _loaded(self, values: Any, p: Any) -> Any:
-        """The saved state of the parameter `p` as we keep it."""
-        if not isinstance(values, dict):
-            return _cast(values, p)
-        names = self.saved_as_tensors
-        return {k: as_kept(k, v) if k in names else _cast(v, p) for k, v in values.items()}
-
     def __getstate__(self) -> dict[str, Any]:
         return {
             "defaults": self.defaults,
@@ -450,6 +440,14 @@ class Optimizer:
         if "_step_pre_hooks" not in self.__dict__:
             self._make_hooks()
         self.defaults.setdefault("differentiable", False)
+        for values in self.state.values():
+            self._keep_counts(values)
+
+    def _keep_counts(self, values: Any) -> None:
+        """Makes tensors of plain numbers in the state of a parameter, where PyTorch has tensors."""
+        for name in self.counts:
+            if isinstance(values.get(name), int | float):
+                values[name] = as_count(values[name])
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -459,30 +457,17 @@ class Optimizer:
         return text + ")"
 
 
-def _as_saved(value: Any) -> Any:
-    """A number of the state as the tensor that PyTorch has in its place."""
-    if isinstance(value, Tensor):
-        return value
-    wide = dtypes.get_default_dtype() is dtypes.float64
-    dtype = dtypes.float64 if wide else dtypes.float32
-    return tensor(float(value), dtype=dtype, device="cpu")
-
-
-def as_kept(name: str, value: Any) -> float:
-    """What `_as_saved` was given."""
-    return int(value) if name == "step" else float(value)
-
-
-def _cast(value: Any, p: Any) -> Any:
-    """A copy of a value of the saved state; floating tensors get the dtype of the parameter."""
+def _cast(value: Any, p: Any, name: Any = None) -> Any:
+    """A value of the saved state; floating tensors get dtype and device of the parameter."""
     if isinstance(value, np.ndarray):
         value = tensor(value)
     if isinstance(value, Tensor):
-        loaded = value.detach()
-        same = not (p.is_floating_point() and loaded.is_floating_point())
-        return loaded.clone() if same else loaded.to(p.dtype, copy=True)
+        if name == "step":
+            return value
+        dtype = p.dtype if p.is_floating_point() else None
+        return value.to(p.device, dtype)
     if isinstance(value, dict):
-        return {k: _cast(v, p) for k, v in value.items()}
+        return {k: _cast(v, p, k) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([_cast(v, p) for v in value])
     return value
@@ -490,7 +475,6 @@ def _cast(value: Any, p: Any) -> Any:
 
 __all__ = [
     "Optimizer",
-    "as_kept",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
     "required",

@@ -13,10 +13,10 @@ from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.update import apply_rule, define, registered_once, update
 from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.support import samples as s
-from livegrad.optim.optimizer import Group, Optimizer, as_kept
+from livegrad.optim.counting import count_on, equally_old, number_in
+from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import number
 from livegrad.optim.rows import apart, update_rows
-from livegrad.tensor import Tensor
 
 # Structural variants of a rule, each a registered op: which options are in use.
 Flags = tuple[str, ...]
@@ -33,7 +33,7 @@ class Ruled(Optimizer):
 
     # Name of the registered ops.
     op_name: ClassVar[str]
-    # Python numbers in the state of a parameter, and what they start from.
+    # Numbers in the state of a parameter, and what they start from.
     numbers: ClassVar[dict[str, float]] = {"step": 0}
 
     @staticmethod
@@ -51,7 +51,8 @@ class Ruled(Optimizer):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.saved_as_tensors = tuple(cls.numbers)
+        if "counts" not in cls.__dict__:
+            cls.counts = tuple(cls.numbers)
 
     def update_group(self, group: Group) -> None:
         """Records the update of one group: one node if all its parameters are equally old."""
@@ -64,7 +65,7 @@ class Ruled(Optimizer):
             return
         states = [self.state[p] for p in params]
         streams = self.streams(group)
-        if _equally_old(states, list(self.numbers)):
+        if equally_old(states, list(self.numbers)):
             self._update(group, streams, params, grads, states)
             return
         for p, state in zip(params, states, strict=True):
@@ -77,13 +78,17 @@ class Ruled(Optimizer):
         state, streams = self.state[p], self.streams(group)
         if not state:
             self._start(p, state, streams)
-        state.update({name: as_kept(name, state[name]) for name in self.numbers})
-        flags, args, new = self.arguments(group, state)
+        flags, args, new = self.arguments(group, self._numbers(state))
         update_rows(partial(self.rule, flags, args), p, g, [state[name] for name in streams])
-        state.update(new)
+        for name, value in new.items():
+            count_on([state], name, value)
+
+    def _numbers(self, state: State) -> State:
+        return {name: number_in(state, name) for name in self.numbers}
 
     def _start(self, p: Any, state: State, streams: dict[str, float]) -> None:
         state.update(self.numbers)
+        self._keep_counts(state)
         for name, first in streams.items():
             state[name] = full_like(p, first) if first else zeros_like(p)
             state[name].requires_grad_(False)
@@ -94,9 +99,8 @@ class Ruled(Optimizer):
         """Batches of parameters that are equally old, with their gradients and states."""
         batches: dict[tuple[float, ...], tuple[list[Any], list[Any], list[State]]] = {}
         for p, g, state in zip(params, grads, states, strict=True):
-            if isinstance(state["step"], Tensor):  # somebody has put PyTorch's state there
-                state.update({name: as_kept(name, state[name]) for name in self.numbers})
-            age = tuple([state[name] for name in self.numbers])
+            self._keep_counts(state)  # somebody may have put others there
+            age = tuple(self._numbers(state).values())
             batch = batches.setdefault(age, ([], [], []))
             batch[0].append(p)
             batch[1].append(g)
@@ -111,10 +115,12 @@ class Ruled(Optimizer):
         grads: list[Any],
         states: list[State],
     ) -> None:
-        flags, args, new = self.arguments(group, states[0])
+        flags, args, new = self.arguments(group, self._numbers(states[0]))
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
         record = apply_rule if group.get("differentiable") else update
-        record(op, _tensors([params, grads], states, list(streams), new), args)
+        record(op, _with_streams([params, grads], states, list(streams)), args)
+        for name, value in new.items():  # after the rule: its arguments may be these tensors
+            count_on(states, name, value)
 
 
 @hot
@@ -134,30 +140,12 @@ def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 @hot
-def _equally_old(states: list[State], numbers: list[str]) -> bool:
-    """Whether the state of all parameters is there, with the same numbers."""
-    for name in numbers:
-        value = states[0].get(name)
-        if value is None or isinstance(value, Tensor):
-            return False
-        for state in states:
-            found = state.get(name)
-            if found is not value and found != value:
-                return False
-    return True
-
-
-@hot
-def _tensors(
-    streams: list[list[Any]], states: list[State], names: list[str], numbers: State
+def _with_streams(
+    streams: list[list[Any]], states: list[State], names: list[str]
 ) -> list[list[Any]]:
-    """What an update reads, stream by stream; the states get their new numbers."""
+    """What an update reads, stream by stream."""
     for name in names:
         streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
-    for name in numbers:
-        number = numbers[name]
-        for state in states:
-            state[name] = number
     return streams
 
 

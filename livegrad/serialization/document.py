@@ -20,6 +20,7 @@ from livegrad import dtypes
 from livegrad.device import CPU, Device
 from livegrad.dtypes import DType
 from livegrad.graph.handle import Handle
+from livegrad.graph.layout import is_dense
 from livegrad.serialization.errors import MOST_DEPTH
 from livegrad.serialization.files import Source
 from livegrad.serialization.layout import STORAGE, Content, Entry, Layout, write_layout
@@ -146,10 +147,12 @@ class Leaves:
         pairs: bool,
         alias: int = 0,
         place: Strided | None = None,
+        strides: tuple[int, ...] | None = None,
     ) -> Any:
         """The tensor, parameter or array called `name`; `pairs` of float64 are complex128.
 
         Those of another `alias` are other tensors of the same values; with a `place`, it is a part.
+        `strides` are those of the whole.
         """
         entry = self.layout.entries.get(name)
         if entry is None:
@@ -163,7 +166,7 @@ class Leaves:
                 made = _sharing(first, kind, requires_grad)
             elif first is None:
                 whole = (kind, requires_grad) if place is None else ("tensor", False)
-                made = self._tensor(whole[0], name, entry, whole[1], pairs)
+                made = self._tensor(whole[0], name, entry, whole[1], pairs, strides)
                 if self.device is not CPU:
                     made = placed(made, self.device)
                 self._first[name, pairs] = first = made
@@ -182,15 +185,25 @@ class Leaves:
         cls = parameter_class() if kind == "parameter" else None
         return part_of(whole, place.offset, place.shape, place.strides, requires_grad, cls)
 
-    def _tensor(self, kind: str, name: str, entry: Entry, requires_grad: bool, pairs: bool) -> Any:
+    def _tensor(
+        self,
+        kind: str,
+        name: str,
+        entry: Entry,
+        requires_grad: bool,
+        pairs: bool,
+        strides: tuple[int, ...] | None,
+    ) -> Any:
         dtype = dtypes.complex128 if pairs else _BY_CODE[entry.dtype]
         if requires_grad and dtype.category < dtypes.FLOAT:
             raise self.source.error(f"tensor {shown(name)} of {dtype.name} requires a gradient")
         shape = self._shape(name, entry, pairs)
+        if strides is not None and (len(strides) != len(shape) or not is_dense(shape, strides)):
+            raise self.source.error(f"tensor {shown(name)} has the strides {shown(str(strides))}")
         count = entry.nbytes // dtype.itemsize
         found = buffer_at(self.source, entry.start, dtype, count, must_swap("little"))
         cls = parameter_class() if kind == "parameter" else None
-        return tensor_on(found, shape, dtype, requires_grad, cls)
+        return tensor_on(found, shape, dtype, requires_grad, cls, strides)
 
     def _array(self, name: str, entry: Entry, pairs: bool) -> np.ndarray[Any, Any]:
         shape = self._shape(name, entry, pairs)

@@ -94,18 +94,27 @@ class Decoder:
         if not right or dtype not in (None, "complex128"):
             raise self.bad(f"has the {kind} {shown(name)}")
         place = self._place(x["place"]) if "place" in x else None
-        out = self.leaf(kind, name, grad, dtype is not None, alias, place)
+        strides = self._sizes("strides", x["strides"]) if "strides" in x else None
+        out = self.leaf(kind, name, grad, dtype is not None, alias, place, strides)
         if "attributes" in x:
             _instances().attributes(self, out, x["attributes"])
         return out
 
     def _place(self, parts: Any) -> Strided:
-        offset, shape, strides = self.list_of("place", parts, 3)
-        sizes = [*self.list_of("place", shape), *self.list_of("place", strides)]
-        right = all([type(n) is int and 0 <= n <= MOST_ELEMENTS for n in (offset, *sizes)])
-        if not right or len(shape) != len(strides) or len(shape) > MOST_DIMS:
+        offset, *both = self.list_of("place", parts, 3)
+        shape, strides = (self._sizes("place", sizes) for sizes in both)
+        (offset,) = self._sizes("place", [offset])
+        if len(shape) != len(strides):
             raise self.bad(f"has a tensor at the place {shown(str(parts))}")
-        return Strided(offset, tuple(shape), tuple(strides))
+        return Strided(offset, shape, strides)
+
+    def _sizes(self, what: str, given: Any) -> tuple[int, ...]:
+        """Sizes or strides, which are a few numbers."""
+        numbers = tuple(self.list_of(what, given))
+        right = all([type(n) is int and 0 <= n <= MOST_ELEMENTS for n in numbers])
+        if not right or len(numbers) > MOST_DIMS:
+            raise self.bad(f"has a tensor at the {what} {shown(str(given))}")
+        return numbers
 
     def _sparse(self, kind: str, layout: Any, x: dict[str, Any]) -> Any:
         marks = [x.get(name, False) for name in ("coalesced", "parameter", "requires_grad")]
@@ -261,9 +270,10 @@ def _instances() -> Any:
 
 
 # By tag: the rule, and what else may stand beside the tag.
+_OF_TENSORS = ("dtype", "requires_grad", "alias", "attributes", "place", "strides")
 _DECODERS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "$tensor": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes", "place")),
-    "$parameter": (Decoder._leaf, ("dtype", "requires_grad", "alias", "attributes", "place")),
+    "$tensor": (Decoder._leaf, _OF_TENSORS),
+    "$parameter": (Decoder._leaf, _OF_TENSORS),
     "$array": (Decoder._leaf, ("dtype",)),
     "$sparse": (
         Decoder._sparse,

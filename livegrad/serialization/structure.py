@@ -23,7 +23,8 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.device import Device
 from livegrad.dtypes import DType
-from livegrad.graph.handle import Handle
+from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Size
 from livegrad.serialization.errors import MOST_INT_BYTES
 from livegrad.serialization.tensors import parameter_class
@@ -98,6 +99,9 @@ class Encoder:
         alias = self._alias(stored.name, x)
         if alias:
             out["alias"] = alias
+        meta = node_of(x).meta
+        if meta.strides is not None and is_dense(meta.shape, meta.strides):
+            out["strides"] = list(meta.strides)
         if self.within:
             _objects().add_attributes(self, x, out)
         self._leaves.append((out, tag, x, stored))
@@ -123,6 +127,7 @@ class Encoder:
                     out[tag] = place.stored.name
                     out["place"] = [place.offset, list(place.shape), list(place.strides)]
                     out["alias"] = self._alias(place.stored.name, x)
+                    out.pop("strides", None)
         self.walk.path = []
         self.walk.stored = [stored for stored in self.walk.stored if id(stored) not in gone]
 

@@ -55,10 +55,20 @@ def _copied(raw: Array, dtype: DType, swap: bool) -> Any:
     return buffer
 
 
-def tensor_on(buffer: Any, shape: Shape, dtype: DType, requires_grad: bool, kind: Any) -> Any:
-    """A leaf tensor of class `kind` with the values of a buffer."""
+def tensor_on(
+    buffer: Any,
+    shape: Shape,
+    dtype: DType,
+    requires_grad: bool,
+    kind: Any,
+    strides: Shape | None = None,
+) -> Any:
+    """A leaf tensor of class `kind` with the values of a buffer, in row-major order.
+
+    `strides` are those that the tensor has in PyTorch, if others.
+    """
     # Not `record.leaf`: mapped data is no reason to compute what is pending.
-    tensor = wrap(leaf_node(meta_of(shape, dtype), buffer))
+    tensor = wrap(leaf_node(meta_of(shape, dtype).with_strides(strides), buffer))
     if kind is not None:
         tensor.__class__ = kind
     return as_leaf(tensor, requires_grad)

@@ -122,10 +122,7 @@ def _restore(x: Any, state: Any) -> None:
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
-    """The state dict in PyTorch's form, and beside it what that form rounds or cannot hold.
-
-    PyTorch keeps numbers as float32 tensors; the exact ones, and lists, are in "exact".
-    """
+    """The state dict in PyTorch's form, and beside it, in "exact", what is no tensor there."""
     saved = optimizer.state_dict()
     state, exact = {}, {}
     for number, values in zip(_numbers(optimizer), optimizer.state.values(), strict=True):
@@ -138,7 +135,8 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
 def load_optimizer_state(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     """Takes back what `optimizer_state`, or an optimiser's `state_dict`, gave."""
     plain = {name: value for name, value in state.items() if name != "exact"}
-    optimizer.load_state_dict(plain)
+    owned = {number: _owned(values) for number, values in plain["state"].items()}
+    optimizer.load_state_dict({**plain, "state": owned})
     params = [p for group in optimizer.param_groups for p in group["params"]]
     for number, values in state.get("exact", {}).items():
         optimizer.state[params[number]].update({k: _owned(v) for k, v in values.items()})

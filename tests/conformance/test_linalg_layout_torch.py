@@ -20,7 +20,8 @@ CALLS = """
     lu_solve(*L.lu_factor(a), b.mT, left=False) | pinv(a) | pinv(b) | matrix_exp(a)
     solve_triangular(a.tril(), b, upper=False) | matrix_power(a, 3) | matrix_power(a, -1)
     solve_triangular(a.tril(), b.mT, upper=False, left=False) | ldl_factor(a)
-    ldl_solve(*L.ldl_factor(a), b) | householder_product(a, a[..., 0])
+    ldl_solve(*L.ldl_factor(a), b) | householder_product(a, a[..., 0]) | lstsq(a, b)
+    lstsq(b, a) | lstsq(b, a, driver='gelsd') | lstsq(b.mT, a[..., :2, :]) | lstsq(b, a[..., 0])
 """
 TOP = """
     inverse(a) | cholesky(a) | cholesky(a, upper=True) | cholesky_inverse(a) | qr(b) | svd(b)

@@ -455,12 +455,26 @@ def test_pickled_modules_of_torch_are_refused(
             lg.load(tmp_path / "x.pt", weights_only=weights_only)
 
 
-def test_pickled_tensors_lie_as_they_did() -> None:
+def through_pickle(T: Any, value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+def through_a_file(T: Any, value: Any) -> Any:
+    file = io.BytesIO()
+    T.save(value, file)
+    file.seek(0)
+    return T.load(file)
+
+
+@pytest.mark.parametrize("through", [through_pickle, through_a_file])
+def test_tensors_lie_as_they_did(through: Any) -> None:
     def run(T: Any) -> Any:
         x = T.arange(24.0).reshape(2, 3, 4)
-        made = [x.transpose(0, 2), x.permute(1, 2, 0), x[0].t()]
+        made = [x.transpose(0, 2).clone(), x.permute(1, 2, 0).clone(), x[0].t().clone()]
+        made.append(T.nn.Parameter(T.arange(6.0).reshape(2, 3).t()))
+        made.append(T.ones(2, 1, 3).transpose(0, 1))
         made.append(x[None].to(memory_format=T.channels_last).requires_grad_())
-        back = pickle.loads(pickle.dumps(made))
+        back = through(T, made)
         return [(y.tolist(), y.stride(), y.is_leaf, y.requires_grad, y._base) for y in back]
 
     assert run(lg) == run(torch)

@@ -272,3 +272,21 @@ def test_gather_with_a_sparse_gradient(shape: Any, dim: int, index: Any) -> None
         return *found, x.grad.is_sparse, x.grad.to_dense().tolist()
 
     assert seen(lg) == seen(torch)
+
+
+@pytest.mark.parametrize("first", ["sparse", "dense"])
+@pytest.mark.parametrize("then", ["sparse", "dense"])
+def test_gradients_add_up_where_they_are(first: str, then: str) -> None:
+    """Unless what was sparse becomes dense: that is another tensor."""
+    found = []
+    for T in (torch, lg):
+        table = T.ones(4, 2, requires_grad=True)
+        grads = []
+        for kind in (first, then, then):
+            rows = T.nn.functional.embedding(T.tensor([1, 3]), table, sparse=kind == "sparse")
+            rows.sum().backward()
+            grads.append(table.grad)
+        same = [grad is grads[0] for grad in grads]
+        found.append((same, [grad.is_sparse for grad in grads], table.grad.to_dense().tolist()))
+        assert grads[0].to_dense().tolist() in ([[0, 0], [n, n], [0, 0], [n, n]] for n in (1, 3))
+    assert found[1] == found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import itertools
 import os
@@ -129,7 +130,7 @@ def test_edited_four_times(program: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert len(edited.optimizer.state) == 4
     # From here on it is the unedited program.
     plain.model.load_state_dict(edited.model.state_dict())
-    plain.optimizer.load_state_dict(edited.optimizer.state_dict())
+    plain.optimizer.load_state_dict(copy.deepcopy(edited.optimizer.state_dict()))
     assert edited.steps(10) == plain.steps(10)
 
 

@@ -174,6 +174,13 @@ STRUCTURES: dict[str, tuple[Any, str]] = {
     "negative size": ({"object": {"$size": [-1]}}, "has the size"),
     "complex without parts": ({"object": {"$complex": [1.0]}}, "without two parts"),
     "device": ({"object": {"$device": "gpu"}}, "has the device"),
+    "strides for other dims": (
+        {"object": {"$tensor": "t", "strides": [1, 1, 1]}},
+        "has the strides",
+    ),
+    "strides with gaps": ({"object": {"$tensor": "t", "strides": [7]}}, "has the strides"),
+    "strides as text": ({"object": {"$tensor": "t", "strides": ["1"]}}, "at the strides"),
+    "negative strides": ({"object": {"$tensor": "t", "strides": [-1]}}, "at the strides"),
     "pairs that are none": ({"object": {"$tensor": "t", "dtype": "complex128"}}, "is not complex"),
     "a part without sizes": (
         {"object": {"$tensor": "t", "place": [0, [1]]}},

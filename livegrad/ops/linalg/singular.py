@@ -27,6 +27,7 @@ from livegrad.ops.linalg.common import (
     check_matrices,
     check_same_dtype,
     check_square,
+    column_major,
     columns,
     conj,
     diag_embed,
@@ -47,8 +48,9 @@ from livegrad.ops.linalg.spectral import converged, divided, eigh, gaps
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.products.matmul import matmul
 from livegrad.ops.reductions.reduce import amax, sum as sum_of
-from livegrad.ops.shaping.joining import record_slice
-from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.shaping.joining import padded, record_slice
+from livegrad.ops.shaping.movement import reshape_to, squeeze
+from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support import batched, samples as s
 from livegrad.ops.support.out import casting, exact
 from livegrad.ops.support.returned import returned
@@ -441,14 +443,24 @@ def _lstsq_result(
     else:
         flat = reshape_to(real_of(solution), (node_of(solution).meta.numel,))
         residuals = record_slice(flat, 0, 0, 0)
+    solution = _where_b_was(solution, height)
     if vector:
-        solution = reshape_to(solution, node_of(solution).meta.shape[:-1])
+        solution = squeeze(solution, -1)
     return lstsq_result(
         solution,
         residuals,
         rank if driver != "gels" else filled((0,), 0, dtypes.int64),
         real_of(values) if driver in ("gelsd", "gelss") else filled((0,), 0, real),
     )
+
+
+def _where_b_was(solution: Tensor, height: int) -> Tensor:
+    """The solution as LAPACK leaves it: the upper rows of what held the right sides."""
+    shape = node_of(solution).meta.shape
+    if height <= shape[-2]:
+        return solution
+    whole = column_major(padded(solution, len(shape) - 2, 0, height))
+    return narrow(whole, -2, 0, shape[-2])
 
 
 # ---------------------------------------------------------------------------------------- rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,7 @@ def _wide_sample(*shapes: tuple[int, int]) -> s.Sample:
     return s.Sample(tuple([s.uniform(*shape) for shape in shapes]), call, smooth=False)
 
 
+HALVES = (dtypes.float16, dtypes.bfloat16)
 # What a product of half precisions is made of: the same in float32, not rounded.
 WIDE_MATMUL = Op(
     "wide_matmul",
@@ -258,6 +260,10 @@ def _rows(x: Tensor) -> Tensor:
 def _linear_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     # One product of all rows, whatever dims they have: see bind_products.py.
     rows = x if len(x.shape) > 1 else reshape_to(x, (1, *x.shape))
+    dtype = n.meta.dtype
+    if bias and dtype in HALVES:  # rounded once, as by PyTorch
+        out = record(WIDE_MATMUL, (rows, transposed(weight)))
+        return reshape_to(cast(add(out, cast(bias[0], dtypes.float32)), dtype), n.meta.shape)
     out = record(MATMUL, (rows, transposed(weight)))
     return reshape_to(add(out, bias[0]) if bias else out, n.meta.shape)
 
@@ -470,6 +476,20 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 # ------------------------------------------------------------------------- sums with products
 
 
+def _with_product(
+    name: str,
+    multiply: Callable[[Tensor, Tensor], Tensor],
+    operands: tuple[Tensor, Tensor, Tensor],
+    beta: Any,
+    alpha: Any,
+) -> Tensor:
+    """`beta * input + alpha * multiply(a, b)`: half precisions are rounded once, as by PyTorch."""
+    _check_dtypes(name, *operands)
+    dtype = node_of(operands[0]).meta.dtype
+    input, a, b = [cast(x, dtypes.float32) for x in operands] if dtype in HALVES else operands
+    return cast(_combined(name, input, multiply(a, b), beta, alpha), dtype)
+
+
 def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta * input + alpha * product; what is multiplied by 0 is not even read."""
     meta, wanted = node_of(input).meta, node_of(product).meta
@@ -508,8 +528,7 @@ def addmm(
     """`beta * input + alpha * (mat1 @ mat2)`."""
     if old:
         return in_new_order(addmm, (input, mat1, mat2, *old), 3, "beta alpha")
-    _check_dtypes("addmm", input, mat1, mat2)
-    return _combined("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _with_product("addmm", mm, (input, mat1, mat2), beta, alpha)
 
 
 @taking_expanded
@@ -521,8 +540,7 @@ def addmv(
     """`beta * input + alpha * (mat @ vec)`."""
     if old:
         return in_new_order(addmv, (input, mat, vec, *old), 3, "beta alpha")
-    _check_dtypes("addmv", input, mat, vec)
-    return _combined("addmv", input, mv(mat, vec), beta, alpha)
+    return _with_product("addmv", mv, (input, mat, vec), beta, alpha)
 
 
 @casting
@@ -551,8 +569,7 @@ def baddbmm(
     """`beta * input + alpha * bmm(batch1, batch2)`."""
     if old:
         return in_new_order(baddbmm, (input, batch1, batch2, *old), 3, "beta alpha")
-    _check_dtypes("baddbmm", input, batch1, batch2)
-    return _combined("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _with_product("baddbmm", bmm, (input, batch1, batch2), beta, alpha)
 
 
 @taking_expanded
@@ -564,10 +581,11 @@ def addbmm(
     """`beta * input + alpha * (sum of bmm(batch1, batch2) over the batch)`."""
     if old:
         return in_new_order(addbmm, (input, batch1, batch2, *old), 3, "beta alpha")
-    _check_dtypes("addbmm", input, batch1, batch2)
-    return _combined(
-        "addbmm", input, summed(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha
-    )
+    return _with_product("addbmm", _summed_products, (input, batch1, batch2), beta, alpha)
+
+
+def _summed_products(batch1: Tensor, batch2: Tensor) -> Tensor:
+    return summed(bmm(batch1, batch2), 0, dtype=batch1.dtype)
 
 
 # ------------------------------------------------------------------------------ many matrices

@@ -11,18 +11,21 @@ and has gradients of any order. Shapes: input (N, C, *S), weight (O, C / groups,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from livegrad import dtypes
 from livegrad.graph.handle import node_of
 from livegrad.graph.layout import Strides, contiguous_strides, prefers_channels_last
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op, as_any_suggests
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import add
+from livegrad.ops.elementwise.arithmetic import add, cast
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled
+from livegrad.ops.products.matmul import HALVES
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.shaping.slicing import FLIP
@@ -83,10 +86,22 @@ def _grouped(x: Tensor, dim: int, groups: int) -> Tensor:
     return reshape_to(x, (*shape[:dim], groups, shape[dim] // groups, *shape[dim + 1 :]))
 
 
+def _rounded_once(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An expansion that adds a bias to a product: half precisions are rounded after it alone."""
+
+    def run(n: Any, *operands: Tensor) -> Tensor:
+        if len(operands) < 3 or n.meta.dtype not in HALVES:
+            return expand(n, *operands)
+        return cast(expand(n, *[cast(x, dtypes.float32) for x in operands]), n.meta.dtype)
+
+    return run
+
+
+@_rounded_once
 def _conv_expand(n: Any, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     geo, rank = geometry(n), n.meta.ndim - 2
     if n.meta.numel == 0 or node_of(weight).meta.numel == 0:
-        out = filled(n.meta.shape, 0, n.meta.dtype)
+        out = filled(n.meta.shape, 0, node_of(x).meta.dtype)
         return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
     batch, outputs, *counts = n.meta.shape
     shape = (batch, geo.groups, outputs // geo.groups, *counts)
@@ -120,6 +135,7 @@ def along_channels(bias: Tensor, ndim: int) -> Tensor:
     return reshape_to(bias, (node_of(bias).meta.shape[0], *[1] * (ndim - 2)))
 
 
+@_rounded_once
 def _conv_input_expand(n: Any, y: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
     out = _transposed(n, y, weight)
     return add(out, along_channels(bias[0], n.meta.ndim)) if bias else out
@@ -134,7 +150,7 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
     """
     geo, rank = geometry(n), n.meta.ndim - 2
     if n.meta.numel == 0 or node_of(y).meta.numel == 0:
-        return filled(n.meta.shape, 0, n.meta.dtype)
+        return filled(n.meta.shape, 0, node_of(y).meta.dtype)
     batch, channels, *sizes = n.meta.shape
     y = _grouped(y, 1, geo.groups)
     weight = permuted(_grouped(weight, 0, geo.groups), (0, 2, 1, *range(3, 3 + rank)))
@@ -153,7 +169,7 @@ def _transposed(n: Any, y: Tensor, weight: Tensor) -> Tensor:
         rows = zip(phase, geo.stride, geo.dilation, kernel, strict=True)
         spans = [_places_of_phase(*row) for row in rows]
         if not all([places for places, _ in spans]):
-            found.append(filled(shape, 0, n.meta.dtype))
+            found.append(filled(shape, 0, node_of(y).meta.dtype))
             continue
         moved = [
             d * (len(places) - 1) + back - u
