@@ -8,7 +8,7 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros
-from livegrad.ops.bookkeeping.asking import ask_early
+from livegrad.ops.bookkeeping.asking import asked_early
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
@@ -64,9 +64,9 @@ def clip_grads_with_norm_(
 
 def _scale(params: list[Any], max_norm: float, total: Any) -> None:
     factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    ask_early(params, factor)
-    for p in params:
-        p.grad.mul_(factor)
+    with asked_early(params, factor):
+        for p in params:
+            p.grad.mul_(factor)
 
 
 clip_grad_norm = clip_grad_norm_  # the old name
@@ -77,6 +77,6 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) ->
     limit = float(clip_value)
     with no_grad():
         params = _with_gradients(parameters)
-        ask_early(params)
-        for p in params:
-            p.grad.clamp_(min=-limit, max=limit)
+        with asked_early(params):
+            for p in params:
+                p.grad.clamp_(min=-limit, max=limit)
