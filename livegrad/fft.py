@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad import creation, dtypes
-from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.blame import as_float, one_or_several
 from livegrad.graph.elsewhere import placed
 from livegrad.graph.handle import node_of
 from livegrad.ops.elementwise.arithmetic import cast, mul, sub, where
@@ -89,9 +89,9 @@ def _one_dim(name: str, x: Tensor, dim: int) -> int:
 
 def _several_dims(name: str, x: Tensor, s: Shape, dim: Dims) -> tuple[list[int], list[int]]:
     """The dims to transform and their sizes."""
-    sizes = None if s is None else [s] if isinstance(s, int) else list(as_items(s))
+    sizes = None if s is None else list(one_or_several(s))
     if dim is not None:
-        given = [dim] if isinstance(dim, int) else list(as_items(dim))
+        given = list(one_or_several(dim))
         if given and not x.ndim:
             raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
         dims = [normal_dim(name, d, x.ndim) for d in given]
@@ -354,7 +354,7 @@ def rfftfreq(
 
 def _shifted(x: Tensor, dim: Dims, up: int) -> Tensor:
     shape = node_of(x).meta.shape
-    given = range(len(shape)) if dim is None else [dim] if isinstance(dim, int) else as_items(dim)
+    given = range(len(shape)) if dim is None else one_or_several(dim)
     dims = [normal_dim("fftshift", d, len(shape)) for d in given]
     if not dims or not shape:
         return x

@@ -29,6 +29,7 @@ from livegrad.graph.handle import (
     shares_with,
     shows_conjugates,
 )
+from livegrad.graph.losses import note_update
 from livegrad.graph.meta import Size
 from livegrad.graph.node import is_in_vain
 from livegrad.graph.overlap import check_copied
@@ -175,6 +176,7 @@ class Tensor(Subclassing):
     @property
     def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
+        note_update(node_of(self))
         out = movement.detach(self)
         if not out.is_inference():
             share_of(out).count_with([0])

@@ -41,6 +41,8 @@ class Breakpoint:
         self._conditions = conditions
         # Values of what was recorded since, computed at once; as long as their nodes live.
         self._values: WeakKeyDictionary[Node, Any] | None = WeakKeyDictionary() if nan else None
+        if nan:
+            flush("breakpoint_on()")  # so that all that is read from here on has a value
         self._busy = False
         NOTED.append(self._noted)
         RECORDED.append(_nothing)  # operations are told of only if somebody listens

@@ -11,7 +11,6 @@ Something that fails, also in the first call of the model, is taken back: the ol
 
 from __future__ import annotations
 
-import inspect
 import os
 import site
 import sys
@@ -22,6 +21,7 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
+from livegrad.debug.remaking import Making
 from livegrad.debug.sources import Source, Undo, module_of
 from livegrad.graph.site import is_inside
 from livegrad.nn.module import Module
@@ -106,9 +106,11 @@ class Live:
         try:
             changes = source.read()
             before = dict(self.model.named_parameters())
-            twins = self._made(changes.rebuilt, source)
+            making = Making(self.model, self.arguments)
+            affected = making.instances([vars(source.module).get(x) for x in changes.rebuilt])
+            twins = making.anew(affected, as_it_is=True)
             changes.apply(undo)
-            made = self._made(changes.rebuilt, source)
+            made = making.anew(affected)
             for module, new in made.items():
                 _merge(module, new, twins.get(module), undo)
             after = dict(self.model.named_parameters())
@@ -134,19 +136,6 @@ class Live:
         print(change, file=sys.stderr)
         for tell in tuple(CHANGED):
             tell(self, change)
-
-    def _made(self, names: list[str], source: Source) -> dict[Module, Module]:
-        """Modules of classes whose instances are to be made anew, each with a new instance."""
-        kinds = [vars(source.module).get(name) for name in names]
-        found = [m for m in self.model.modules() if any([k in type(m).__mro__ for k in kinds])]
-        return {module: self._new(module) for module in found}
-
-    def _new(self, module: Module) -> Module:
-        kind = type(module)
-        given = self.arguments.get(kind)
-        if given is None:
-            return kind(**_guessed(module))
-        return kind(**given) if isinstance(given, dict) else kind(*given)
 
     def _tell_optimizer(self, before: dict[str, Any], after: dict[str, Any], undo: Undo) -> None:
         """Parameters that appear join a group; those that vanish leave, with their state."""
@@ -261,22 +250,6 @@ def _home(x: Any) -> Any:
 def _is_installed(file: str) -> bool:
     places = [sysconfig.get_paths()["stdlib"], *site.getsitepackages(), site.getusersitepackages()]
     return any([file.startswith(place + os.sep) for place in places])
-
-
-def _guessed(module: Module) -> dict[str, Any]:
-    """What a module was made with: attributes with the names of arguments, else defaults."""
-    found = {}
-    for name, parameter in inspect.signature(type(module).__init__).parameters.items():
-        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        value = vars(module).get(name, parameter.default)
-        if value is parameter.empty:
-            raise TypeError(
-                f"live: {type(module).__name__}.__init__ takes {name!r}, and {name!r} is no "
-                f"attribute; say live(model, arguments={{{type(module).__name__}: {{...}}}})"
-            )
-        found[name] = value
-    return found
 
 
 _OWN = ("_parameters", "_buffers", "_modules")

@@ -69,6 +69,10 @@ class Changes:
             and _making(before.get(name)) != _making(after[name])
         ]
         self._after = after
+        known = {_text(node) for node in source.tree.body}
+        # Imports and constants that are new, or others than before.
+        self._statements = [x for x in tree.body if _text(x) not in known and _is_harmless(x)]
+        self.names += [name for node in self._statements for name in _assigned(node)]
 
     def apply(self, undo: Undo) -> None:
         """Puts the new definitions into the place of the old; `undo` is how to take it back."""
@@ -76,9 +80,7 @@ class Changes:
         linecache.checkcache(self.source.file)
         self._do_statements(undo)
         found: dict[str, Any] = {}
-        body: list[ast.stmt] = [node for node in self._after.values() if node.name in vars(module)]
-        body += [node for node in self._after.values() if node.name not in vars(module)]
-        body.sort(key=lambda node: node.lineno)
+        body: list[ast.stmt] = sorted(self._after.values(), key=lambda node: node.lineno)
         code = compile(ast.Module(body, []), self.source.file, "exec", dont_inherit=True)
         exec(code, vars(module), found)
         twins = {
@@ -97,12 +99,8 @@ class Changes:
         undo.append(lambda: setattr(self.source, "tree", before))
 
     def _do_statements(self, undo: Undo) -> None:
-        """Imports and constants that are new, or others than before."""
-        known = {_text(node) for node in self.source.tree.body}
         module = self.source.module
-        for node in self.tree.body:
-            if _text(node) in known or not _is_harmless(node):
-                continue
+        for node in self._statements:
             found: dict[str, Any] = {}
             code = compile(ast.Module([node], []), self.source.file, "exec", dont_inherit=True)
             exec(code, vars(module), found)
@@ -134,13 +132,25 @@ def _making(node: Any) -> tuple[str, ...]:
 def _is_harmless(node: ast.stmt) -> bool:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
-    if isinstance(node, ast.Assign) and all([isinstance(x, ast.Name) for x in node.targets]):
-        try:
-            ast.literal_eval(node.value)
-        except ValueError:
-            return False
-        return True
-    return False
+    if not _assigned(node):
+        return False
+    try:
+        ast.literal_eval(node.value)  # type: ignore[attr-defined]
+    except ValueError:
+        return False
+    return True
+
+
+def _assigned(node: ast.stmt) -> list[str]:
+    """The names that a statement gives a value to: `N = 3`, `a = b = 1`, `N: int = 3`."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets: list[ast.expr] = [node.target]
+    elif isinstance(node, ast.Assign):
+        targets = node.targets
+    else:
+        return []
+    names = [x.id for x in targets if isinstance(x, ast.Name)]
+    return names if len(names) == len(targets) else []
 
 
 def _assign(module: ModuleType, name: str, value: Any, undo: Undo) -> None:

@@ -31,8 +31,13 @@ def wrong_class(x: Any, expected: str, name: str = "") -> TypeError:
 
 
 def as_index(x: Any) -> int:
-    """`operator.index`, with an error that names the argument; numbers of a plan stay those."""
-    if isinstance(x, int) and type(x) is not bool:
+    """`operator.index`, with an error that names the argument; numbers of a plan stay those.
+
+    True and False are none, as in PyTorch: who writes `x.sum(True)` has meant something else.
+    """
+    if type(x) is bool:
+        raise wrong_class(x, "int")
+    if isinstance(x, int):
         return x
     try:
         return operator.index(x)
@@ -65,6 +70,13 @@ def as_items(x: Any, expected: str = "tuple of ints") -> tuple[Any, ...]:
     if isinstance(x, str | bytes) or not hasattr(x, "__iter__") or getattr(x, "ndim", 1) == 0:
         raise wrong_class(x, expected)
     return tuple(x)
+
+
+def one_or_several(x: Any, expected: str = "tuple of ints") -> tuple[Any, ...]:
+    """An int, or what stands for one (as NumPy's, or a tensor of one), or several, as a tuple."""
+    if isinstance(x, int):
+        return (x,)
+    return (as_index(x),) if getattr(x, "ndim", 1) == 0 else as_items(x, expected)
 
 
 def _argument(x: Any, expected: str) -> str:

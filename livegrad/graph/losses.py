@@ -8,7 +8,8 @@ from typing import Any
 from weakref import ref
 
 from livegrad.graph.handle import Handle
-from livegrad.graph.node import Node
+from livegrad.graph.node import LeafRef, Node
+from livegrad.graph.watch import BLAMING
 from livegrad.native.hot import hot, hot_slots
 
 _MOST = 8
@@ -89,4 +90,13 @@ def _note(node: Node) -> None:
     LOSSES.latest = LOSSES.refs[place] = ref(node)
 
 
-__all__ = ["HELD", "LOSSES", "Held", "note_loss"]
+def note_update(node: Node) -> None:
+    """Notes that a program trains by hand, if it writes to a parameter after a backward pass.
+
+    From then on numbers that are read are looked at, as behind an optimiser's steps.
+    """
+    if isinstance(node.grad_to, LeafRef) and LOSSES.latest is not None:
+        BLAMING.reads = True
+
+
+__all__ = ["HELD", "LOSSES", "Held", "note_loss", "note_update"]

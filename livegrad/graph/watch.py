@@ -35,9 +35,9 @@ class _Blaming:
     `enabled` ends with the first that was told of. `reads` says that numbers which are read are
     looked at, too: an optimiser has taken a step. `optimizer` is the one that takes a step now:
     its gradients are asked about with the updates that the thread of `state` records, and
-    `knows_loss` says that one of these asks about the loss. `asked` is where what is pending began
-    when that was asked before the step. `untold` is what was found, to be said when the step is
-    over.
+    `knows_loss` says that one of these asks about the loss. `asked` is where what is pending ended
+    when that had been asked before the step. `untold` is what was found, to be said when the step
+    is over.
     """
 
     __slots__ = ("asked", "enabled", "knows_loss", "optimizer", "reads", "state", "untold")

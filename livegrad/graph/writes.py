@@ -23,6 +23,7 @@ from livegrad.graph.handle import (
     wrap,
 )
 from livegrad.graph.layout import repeats
+from livegrad.graph.losses import note_update
 from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
@@ -381,6 +382,7 @@ def check_writable(x: Any, flows: bool = False, expanded: bool = False) -> None:
             "a clone to get a normal tensor before doing inplace update."
         )
     if not state.grad:
+        note_update(node)
         return
     if x._share is not None and x._share.has_family():
         _check_view(x, node, flows)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from livegrad.creation import empty
+from livegrad.graph.blame import one_or_several
 from livegrad.nn import functional as F, init
 from livegrad.nn.module import Module
 from livegrad.nn.parameter import Parameter
@@ -13,9 +14,7 @@ from livegrad.tensor import Tensor
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(normalized_shape, int):
-        return (normalized_shape,)
-    return tuple(normalized_shape)
+    return one_or_several(normalized_shape)
 
 
 class Affine(Module):

@@ -391,6 +391,8 @@ def _check_options(
             raise TypeError(
                 f"{name} should be of type {kind.__name__}, got: {type(value).__name__}"
             )
+    if input_size <= 0:
+        raise ValueError("input_size must be greater than zero")
     if hidden_size <= 0:
         raise ValueError("hidden_size must be greater than zero")
     if num_layers <= 0:

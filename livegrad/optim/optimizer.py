@@ -274,7 +274,7 @@ class Optimizer:
                 BLAMING.optimizer, BLAMING.reads = self, True
                 if state.written:
                     compute_large_writes(state)
-                if BLAMING.asked != state.base:
+                if BLAMING.asked != state.position:
                     BLAMING.state, BLAMING.knows_loss = state, False
             for group in self.param_groups:
                 if Sparse.exist and not self.takes_sparse:

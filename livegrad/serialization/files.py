@@ -89,8 +89,9 @@ def writing(f: Any) -> Iterator[IO[bytes]]:
     elif hasattr(f, "write"):
         yield f
     else:
-        raise TypeError(
-            f"save: expected a path or a file opened for writing; got {type(f).__name__}"
+        raise AttributeError(
+            "save: expected 'f' to be string, path, or a file-like object with a 'write' "
+            f"attribute; got {type(f).__name__}"
         )
 
 

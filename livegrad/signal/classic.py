@@ -8,17 +8,15 @@ from livegrad import dtypes
 from livegrad.graph.elsewhere import placed
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.generate import filled
+from livegrad.ops.shaping.movement import whole
 from livegrad.signal.windows import cosine_sum, kaiser_curve, triangle
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 
-def _prepare(name: str, length: int, dtype: Any) -> dtypes.DType:
-    if not isinstance(length, int):
-        raise TypeError(
-            f"{name}(): argument 'window_length' must be int, not {type(length).__name__}"
-        )
+def _prepare(name: str, length: int, dtype: Any) -> tuple[int, dtypes.DType]:
+    length = whole(name, "window_length", length)
     target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if not target.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {target!r}")
@@ -26,7 +24,7 @@ def _prepare(name: str, length: int, dtype: Any) -> dtypes.DType:
         raise RuntimeError(
             f"{name} requires non-negative window_length, got window_length={length}"
         )
-    return target
+    return length, target
 
 
 def _finish(
@@ -50,7 +48,7 @@ def _cosine_window(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    target = _prepare(name, length, dtype)
+    length, target = _prepare(name, length, dtype)
     window = cosine_sum(length, _span(length, periodic), weights)
     return _finish(window, length, target, device, requires_grad)
 
@@ -66,7 +64,7 @@ def bartlett_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """A triangle that begins with 0, and ends with 0 unless `periodic`."""
-    target = _prepare("bartlett_window", window_length, dtype)
+    window_length, target = _prepare("bartlett_window", window_length, dtype)
     window = triangle(window_length, _span(window_length, periodic))
     return _finish(window, window_length, target, device, requires_grad)
 
@@ -134,6 +132,6 @@ def kaiser_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """Kaiser's window with the shape parameter `beta`."""
-    target = _prepare("kaiser_window", window_length, dtype)
+    window_length, target = _prepare("kaiser_window", window_length, dtype)
     window = kaiser_curve(window_length, _span(window_length, periodic), beta)
     return _finish(window, window_length, target, device, requires_grad)

@@ -210,12 +210,16 @@ def test_a_tensor_is_asked_for() -> None:
         lg.blame(3.0)
 
 
-def test_gradients_changed_by_hand() -> None:
+@pytest.mark.parametrize("clip", [False, True])
+def test_gradients_changed_by_hand(clip: bool) -> None:
+    """Also those of which clipping has asked before."""
     model = nn.Linear(6, 2)
     steps = lg.optim.SGD(model.parameters(), lr=0.1)
 
     def step(scale: float) -> None:
         model(lg.ones(5, 6)).sum().backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for p in model.parameters():
             p.grad.div_(scale)  # here
         steps.step()
@@ -227,6 +231,30 @@ def test_gradients_changed_by_hand() -> None:
             step(0.0 if i == 39 else 2.0)
     found = lg.blame()
     assert (found.op, found.line, found.step) == ("div", marked_line(step), 40), found
+
+
+@pytest.mark.parametrize("through_data", [False, True])
+def test_parameters_updated_by_hand(through_data: bool) -> None:
+    """A program without an optimiser trains, too: it writes to what gradients were asked of."""
+    model, x = nn.Linear(6, 2), lg.randn(5, 6)
+
+    @lg.no_grad()
+    def update(scale: float) -> None:
+        for p in model.parameters():
+            written = p.data if through_data else p
+            written -= 0.1 * p.grad / scale  # here
+
+    assert lg.blame() is None
+    for i in range(7):
+        model.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        update(0.0 if i == 5 else 1.0)
+        if i < 6:
+            loss.item()
+    with pytest.warns(TrainingWarning, match="NaN was read"):
+        loss.item()
+    assert lg.blame().line == marked_line(update), lg.blame()
 
 
 def test_the_program_goes_on_as_if_nobody_had_looked() -> None:

@@ -75,6 +75,15 @@ def test_the_first_that_is_not_finite() -> None:
     assert not hits(lambda: lg.ones(3).log().sum(), nan=True)
 
 
+def test_not_finite_of_what_was_pending_before() -> None:
+    """As the weights of a model are that was made just now."""
+    model = lg.nn.Linear(3, 2)
+    hits: list[Any] = []
+    with lg.breakpoint_on(nan=True, action=hits.append):
+        model(lg.ones(1, 3)) / 0
+    assert [hit.op for hit in hits] == ["div"]
+
+
 def test_the_programs_own_breakpoint_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     monkeypatch.setattr("sys.breakpointhook", lambda: called.append(1))

@@ -49,10 +49,10 @@ BROKEN = ANOTHER_LAYER.replace("def forward(self, x):", "def forward(self, x:")
 class Program:
     """A module of its own file, and a training loop over it."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, text: str = ORIGINAL) -> None:
         self.file = folder / f"{name}.py"
         self._stamps = itertools.count(1_000_000_000, 10)
-        self.write(ORIGINAL)
+        self.write(text)
         spec = importlib.util.spec_from_file_location(name, self.file)
         assert spec is not None and spec.loader is not None  # noqa: PT018
         self.module = importlib.util.module_from_spec(spec)
@@ -81,12 +81,12 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Iterator[Callable[[str], Program]]:
+def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     made: list[str] = []
 
-    def make(name: str) -> Program:
+    def make(name: str, text: str = ORIGINAL) -> Program:
         made.append(name)
-        return Program(tmp_path, name)
+        return Program(tmp_path, name, text)
 
     yield make
     for name in made:
@@ -166,6 +166,7 @@ def test_constants_arguments_and_the_end(program: Any) -> None:
     edited.write(ORIGINAL.replace("SCALE = 1.0", "SCALE = 0.0"))
     edited.steps(1)
     assert edited.module.SCALE == 0.0
+    assert live.changes[-1].replaced == ("SCALE",)
     assert edited.model(edited.x).std().item() == 0.0
     wider = ORIGINAL.replace("nn.Linear(width, 1)", "nn.Linear(width, 1, bias=False)")
     edited.write(wider.replace("width=8", "width=8, more=3"))
@@ -176,6 +177,70 @@ def test_constants_arguments_and_the_end(program: Any) -> None:
     count = len(live.changes)
     edited.model(edited.x)
     assert len(live.changes) == count
+
+
+OF_BLOCKS = """
+import livegrad.nn as nn
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.inner(x).tanh()
+
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.width = width
+        self.first = nn.Linear(4, width)
+        self.blocks = nn.ModuleList([Block(width) for _ in range(2)])
+        self.last = nn.Linear(width, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+"""
+NORMED = OF_BLOCKS.replace(
+    "        self.inner =", "        self.norm = nn.LayerNorm(width)\n        self.inner ="
+).replace("self.inner(x)", "self.inner(self.norm(x))")
+
+
+def test_parts_whose_arguments_are_kept_nowhere(program: Any) -> None:
+    """The module around them is made anew, which makes them as the program does."""
+    edited = program("net_of_blocks", OF_BLOCKS)
+    live = lg.live(edited.model, edited.optimizer)
+    kept = dict(edited.model.named_parameters())
+    edited.steps(2)
+    edited.write(NORMED)
+    edited.steps(2)
+    assert live.changes[-1].error == ""
+    assert live.changes[-1].appeared == tuple(
+        [f"blocks.{i}.norm.{name}" for i in range(2) for name in ("weight", "bias")]
+    )
+    after = dict(edited.model.named_parameters())
+    assert all(after[name] is p for name, p in kept.items())
+    edited.write(OF_BLOCKS)
+    edited.steps(1)
+    assert dict(edited.model.named_parameters()) == kept
+
+
+def test_arguments_that_are_guessed_wrongly(program: Any) -> None:
+    """What a default would make anew is not what is there: nothing is thrown away."""
+    text = OF_BLOCKS.replace("        self.width = width\n", "").replace("width=8", "width=9")
+    edited = program("guessed_net", text)
+    edited.model = edited.module.Net(5)
+    edited.optimizer = lg.optim.Adam(edited.model.parameters())
+    live = lg.live(edited.model, edited.optimizer)
+    kept = dict(edited.model.named_parameters())
+    edited.steps(1)
+    edited.write(text.replace("nn.Linear(width, 1)", "nn.Linear(width, 1, bias=False)"))
+    edited.steps(1)
+    assert "what Net was made with is not known" in live.changes[-1].error
+    assert dict(edited.model.named_parameters()) == kept
 
 
 def test_other_base_classes(program: Any) -> None:
@@ -237,8 +302,7 @@ def test_a_function_that_is_imported_from_another_file(
     monkeypatch.syspath_prepend(tmp_path)
     other = tmp_path / "live_helpers.py"
     other.write_text("def activate(x):\n    return x.relu()\n")
-    monkeypatch.setitem(globals(), "ORIGINAL", FROM_ANOTHER_FILE)
-    program = Program(tmp_path, "live_with_helpers")
+    program = Program(tmp_path, "live_with_helpers", FROM_ANOTHER_FILE)
     live = lg.live(program.model, program.optimizer)
     try:
         assert sorted(map(os.path.basename, live.files)) == [other.name, program.file.name]

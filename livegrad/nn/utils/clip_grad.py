@@ -8,7 +8,7 @@ from typing import Any
 
 from livegrad.autograd import no_grad
 from livegrad.creation import zeros
-from livegrad.ops.bookkeeping.asking import ask_early
+from livegrad.ops.bookkeeping.asking import asked_early
 from livegrad.ops.reductions.statistics import norm
 from livegrad.ops.shaping.joining import stack
 from livegrad.tensor import Tensor
@@ -80,9 +80,9 @@ def _scale(params: list[Any], max_norm: float, total: Any) -> None:
         return
     with no_grad():
         factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        ask_early(params, factor)
-        for p in params:
-            p.grad.mul_(factor)
+        with asked_early(params, factor):
+            for p in params:
+                p.grad.mul_(factor)
 
 
 clip_grad_norm = clip_grad_norm_  # the old name
@@ -98,6 +98,6 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) ->
             "Call it after backward()"
         )
     with no_grad():
-        ask_early(params)
-        for p in params:
-            p.grad.clamp_min_(-limit).clamp_max_(limit)
+        with asked_early(params):
+            for p in params:
+                p.grad.clamp_min_(-limit).clamp_max_(limit)

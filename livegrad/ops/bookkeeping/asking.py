@@ -7,7 +7,8 @@ steps of an optimiser's own           before they begin, see `optim/own_steps.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from livegrad.graph.above import Above
@@ -28,13 +29,17 @@ def ask(groups: Sequence[Any], *others: Any) -> bool:
         state.grad = before
 
 
-def ask_early(parameters: Sequence[Any], *factors: Any) -> None:
-    """Asks about gradients that are about to be overwritten, instead of when they are used.
+@contextmanager
+def asked_early(parameters: Sequence[Any], *factors: Any) -> Iterator[None]:
+    """Asks about gradients before the block overwrites them, instead of when they are used.
 
-    `factors` are what they are going to be multiplied by.
+    `factors` are what they are going to be multiplied by. If anything is recorded between the block
+    and the step, the gradients may be others by then: the step asks about them, too.
     """
-    if BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}], *factors):
-        BLAMING.asked = LOCAL.state.base
+    asked = BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}], *factors)
+    yield
+    if asked:
+        BLAMING.asked = LOCAL.state.position
 
 
 def look_at_gradients(groups: Sequence[Any]) -> None:
@@ -66,4 +71,4 @@ def _compute_and_hold() -> None:
     flush("optimizer.step()")
 
 
-__all__ = ["ask", "ask_early", "compute_large_writes", "look_at_gradients"]
+__all__ = ["ask", "asked_early", "compute_large_writes", "look_at_gradients"]

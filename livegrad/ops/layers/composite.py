@@ -14,7 +14,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.blame import as_float, as_index, as_items, one_or_several
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import TYPE_NAMES, broadcast_shapes
 from livegrad.graph.layout import (
@@ -660,7 +660,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> F.cosine_similarity(lg.tensor([[1.0, 0.0]]), lg.tensor([[1.0, 1.0]]))
         tensor([0.7071])
     """
-    return record(COSINE_SIMILARITY, (x1, x2), (dim,), (as_float(eps),))
+    return record(COSINE_SIMILARITY, (x1, x2), (as_index(dim),), (as_float(eps),))
 
 
 def _normalize_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
@@ -679,7 +679,7 @@ def _normalize_expand(n: Any, x: Tensor) -> Tensor:
 def _normalize_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
     """That of a quotient by the norms, as they are when expanded."""
     dims = range(meta.ndim) if attrs[1] is None else attrs[1]
-    over = [d % max(meta.ndim, 1) for d in ((dims,) if isinstance(dims, int) else dims)]
+    over = [d % max(meta.ndim, 1) for d in dims]
     kept = tuple([1 if d in over else size for d, size in enumerate(meta.shape)])
     norms = broadcast_strides(kept, contiguous_strides(kept), meta.shape)
     return elementwise_strides(meta.shape, [(meta.shape, metas[0].stride()), (meta.shape, norms)])
@@ -717,5 +717,5 @@ def normalize(
         >>> F.normalize(lg.tensor([[3.0, 4.0]]))
         tensor([[0.6000, 0.8000]])
     """
-    dims = tuple(dim) if isinstance(dim, list) else dim
+    dims = None if dim is None else one_or_several(dim)
     return record(NORMALIZE, (input,), (as_float(p), dims), (as_float(eps),))

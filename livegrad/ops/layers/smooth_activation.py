@@ -363,7 +363,7 @@ GELU_TANH = define(
 
 
 @exact
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """`input` times the normal distribution's probability of less than `input`.
 
     Args:

@@ -53,10 +53,9 @@ if TYPE_CHECKING:
 @casting
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times; of the inverse, if n is negative."""
+    n = as_index(n)
     meta = node_of(A).meta
     check_square("linalg.matrix_power", meta)
-    if not isinstance(n, int):
-        raise TypeError(f"matrix_power(): argument 'n' must be int, not {type(n).__name__}")
     if n == 0:
         always = filled(meta.shape, True, dtypes.bool_)
         return where(always, identity(A, meta.shape[-1]), A)  # a function of A, with gradient 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import as_float, as_items
+from livegrad.graph.blame import as_float, as_items, one_or_several
 from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta
 from livegrad.graph.record import record
@@ -120,7 +120,7 @@ def matrix_norm(
     A = _typed(name, A, dtype)
     meta = node_of(A).meta
     check_matrices(name, meta)
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = one_or_several(dim)
     if len(dims) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple; got {dims}")
     first, second = (normal_dim(name, d, meta.ndim) for d in dims)
@@ -184,7 +184,7 @@ def norm(
     name = "linalg.norm"
     A = _typed(name, A, dtype)
     meta = node_of(A).meta
-    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = None if dim is None else one_or_several(dim)
     if dims is not None and len(dims) not in (1, 2) and ord is not None:
         raise RuntimeError(
             f"{name}: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from livegrad.graph.blame import as_index
+from livegrad.graph.blame import as_index, one_or_several
 from livegrad.graph.handle import node_of
 from livegrad.graph.infer import broadcast_shapes
 from livegrad.graph.meta import Meta, Shape, meta_of
@@ -269,7 +269,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
     if dims is not None:
         ndim = node_of(A).meta.ndim
-        given = (dims,) if isinstance(dims, int) else tuple(dims)
+        given = one_or_several(dims)
         A = movedim(A, given, tuple(range(ndim - len(given), ndim)))
     shape, right = node_of(A).meta.shape, node_of(B).meta
     if right.ndim > len(shape):

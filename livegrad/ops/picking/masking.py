@@ -270,6 +270,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             f"one_hot is only applicable to index tensor of type int64; got {meta.dtype.name}. "
             "Convert it with .long()"
         )
+    num_classes = as_index(num_classes)
     if num_classes == -1:
         if not meta.numel:
             raise RuntimeError("one_hot: can not infer total number of classes from empty tensor.")

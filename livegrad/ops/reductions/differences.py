@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
-from livegrad.graph.blame import as_index, as_items
+from livegrad.graph.blame import as_index, one_or_several
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.meta import Shape
 from livegrad.ops.elementwise.arithmetic import add, clone, div, mul, neg, sub
@@ -105,7 +105,7 @@ def gradient(
 def _gradient_dims(dim: Any, ndim: int) -> list[int]:
     if dim is None:
         return list(range(ndim))
-    dims = [dim] if isinstance(dim, int) else list(as_items(dim))
+    dims = list(one_or_several(dim))
     if dims and not ndim:
         raise IndexError(f"gradient: Dimension specified as {dim} but tensor has no dimensions")
     found = [normal_dim("gradient", d, ndim) for d in dims]

@@ -14,7 +14,7 @@ import numpy as np
 
 from livegrad import dtypes
 from livegrad.dtypes import DType
-from livegrad.graph.blame import as_float, as_index
+from livegrad.graph.blame import as_float, wrong_class
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.infer import not_implemented
 from livegrad.graph.meta import Meta
@@ -198,8 +198,10 @@ def _record_variance(
         )
     if isinstance(dim, bool):  # var(x, unbiased)
         dim, unbiased = None, dim
+    if unbiased is not None and not isinstance(unbiased, bool):
+        raise wrong_class(unbiased, "bool")
     if correction is None:
-        correction = 1 if unbiased is None else as_index(unbiased)
+        correction = 1 if unbiased is None else int(unbiased)
     elif not isinstance(correction, int | float | np.number):
         raise TypeError(
             f"{op.name}(): argument 'correction' must be Number, not {type(correction).__name__}"

@@ -456,7 +456,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     shape = node_of(input).meta.shape
     if not by:
         raise RuntimeError("roll: `shifts` required")
-    if dims is None or dims == ():
+    if dims is None or (isinstance(dims, tuple | list) and not dims):
         if len(by) != 1:
             raise RuntimeError(f"roll: shifts and dimensions must align; got {by} and no dims")
         flat = reshape_to(input, (prod(shape),))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.graph.blame import as_items
+from livegrad.graph.blame import as_items, one_or_several
 from livegrad.graph.handle import Handle, may_be_stale, node_of
 from livegrad.graph.index import FIRST, Along, Index, added, stepped
 from livegrad.graph.infer import broadcast_shapes as common_shape
@@ -45,7 +45,7 @@ def normal_dim(name: str, dim: Any, ndim: int) -> int:
     if type(dim) is int and -ndim <= dim < ndim:  # most often
         return dim % ndim
     span = max(ndim, 1)
-    number: int = dim if isinstance(dim, int) else whole(name, "dim", dim)
+    number = whole(name, "dim", dim)
     if not -span <= number < span:
         raise IndexError(
             f"{name}: Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
@@ -57,11 +57,11 @@ def normal_dim(name: str, dim: Any, ndim: int) -> int:
 def whole(name: str, what: str, value: Any) -> int:
     """An argument that must be an int, or stand for one, as a tensor of one integer does."""
     try:
-        return as_index(value)
+        if type(value) is not bool:
+            return as_index(value)
     except TypeError:
-        raise TypeError(
-            f"{name}(): argument {what!r} must be int, not {type(value).__name__}"
-        ) from None
+        pass
+    raise TypeError(f"{name}(): argument {what!r} must be int, not {type(value).__name__}")
 
 
 @hot
@@ -307,7 +307,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     if dim is None:
         drop = set(range(len(shape)))
     else:
-        dims = (dim,) if isinstance(dim, int) else as_items(dim, "int")
+        dims = one_or_several(dim, "int")
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
     kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
     wanted = tuple([shape[d] for d in kept])
@@ -484,7 +484,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         livegrad.Size([3, 4, 2])
     """
     ndim = node_of(input).meta.ndim
-    given = [(x,) if isinstance(x, int) else as_items(x) for x in (source, destination)]
+    given = [one_or_several(x) for x in (source, destination)]
     old, new = [tuple([normal_dim("movedim", d, ndim) for d in dims]) for dims in given]
     if len(old) != len(new) or len(set(old)) != len(old) or len(set(new)) != len(new):
         raise RuntimeError(

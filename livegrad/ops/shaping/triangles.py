@@ -96,7 +96,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
                 [1., 1., 0.],
                 [1., 1., 1.]])
     """
-    return record(TRIL, (input,), (), (diagonal,))
+    return record(TRIL, (input,), (), (as_index(diagonal),))
 
 
 @exact
@@ -113,7 +113,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
                 [0., 0., 1.],
                 [0., 0., 0.]])
     """
-    return record(TRIU, (input,), (), (diagonal,))
+    return record(TRIU, (input,), (), (as_index(diagonal),))
 
 
 # ------------------------------------------------------------------------------------ indices

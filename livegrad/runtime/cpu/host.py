@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,13 @@ register("cpu", HOST)
 
 def set_num_threads(number: int) -> None:
     """Set the number of threads for parallel kernels; results do not depend on it."""
-    pool.resize(number)
+    try:
+        count = operator.index(number)
+    except TypeError:
+        raise RuntimeError(
+            f"set_num_threads expects an int, but got {type(number).__name__}"
+        ) from None
+    pool.resize(count)
 
 
 def get_num_threads() -> int:
