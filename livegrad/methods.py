@@ -21,7 +21,7 @@ from livegrad.graph.writes import (
     prepare_write,
     rebind,
     wrote_plainly,
-    wrote_to_leaf,
+    wrote_to_own_node,
 )
 from livegrad.ops.bookkeeping.in_place import also_of, overwriting
 from livegrad.ops.elementwise import (
@@ -168,6 +168,8 @@ def inplace(
         if node.grad_to is not None:
             prepare_write(self, expanded)
             first = next_index()
+        elif self._share is not None:
+            first = next_index()
         if refused is not None and (self._share is not None or refused is AT_ALL):
             is_number = not options and len(args) == 1 and type(args[0]) in _NUMBERS
             if not is_number:
@@ -177,7 +179,7 @@ def inplace(
             if strides is not None and may_overlap(node.meta.shape, strides):
                 return _write_overlapping(self, lambda: function(self, *args, **options), expanded)
             value = function(self, *args, **options)
-            if wrote_plainly(self, value) or (first >= 0 and wrote_to_leaf(self, value, first)):
+            if wrote_plainly(self, value) or wrote_to_own_node(self, value, first):
                 return self
             return assign(self, value, expanded)
         except TypeError:

@@ -325,7 +325,8 @@ def remember_view(op: Op, name: Any, x: Any, out: Tensor) -> Tensor:
 
 
 # The views that a function gives of a tensor together, by what that is and what is asked for: of
-# each its spec, numbers, path, and how it was made.
+# each its spec, numbers, path from there, and how it was made, which depends on whether gradients
+# are recorded.
 _TOGETHER: dict[Any, list[tuple[Spec, tuple[Any, ...], tuple[Step, ...], str]]] = {}
 _MOST_TOGETHER = 1024
 _MOST_PARTS = 64
@@ -335,25 +336,38 @@ dtypes.on_default_change(_TOGETHER.clear)  # with the specs that ops remember
 @hot
 def views_found(name: str, number: Any, dim: Any, x: Any) -> tuple[Tensor, ...] | None:
     """The views that are remembered (see `remember_views`); None if they are new, or `x` is no
-    plain tensor, or gradients are not recorded: then they are for others to make."""
+    plain tensor: then they are for others to make."""
     if type(number) is not int or type(dim) is not int or not isinstance(x, Handle):
         return None
     node, shown, state = x._node, x._share, LOCAL.state
     if shown is None:
         if node.meta.strides is not None:
             return None
-    elif shown.path or shown.apart is not None or not is_current(shown):
+    elif shown.apart is not None or not is_current(shown):
         return None
-    known = _TOGETHER.get((node.meta, name, number, dim))
-    if known is None or not state.grad or state.inference or node.spent:
+    elif shown.path and not _is_view_without_graph(x, shown):
         return None
+    known = _TOGETHER.get((node.meta, name, number, dim, state.grad))
+    if known is None or state.inference or node.spent:
+        return None
+    if not state.grad and node.grad_to is not None:
+        return None  # views that are no part of its graph
     return _view_together(x, known)
+
+
+@hot
+def _is_view_without_graph(x: Any, shown: Share) -> bool:
+    """Whether a view, and what it is a view of, have no history that views of it would inherit."""
+    if x._node.grad_to is not None or shown.cell._node.grad_to is not None:
+        return False
+    return shown.root is None and not is_detached(shown.path) and not _is_whole_reshaped(x)
 
 
 @hot
 def _view_together(x: Any, known: list[Any]) -> tuple[Tensor, ...]:
     state, node = LOCAL.state, x._node
-    cell = share_of(x).cell
+    shown = share_of(x)
+    cell, way = shown.cell, shown.path
     whole = None if node.grad_to is None else cell.base()
     grad = None if node.grad_to is None else known[0][0].grad
     inputs = (node,)
@@ -363,7 +377,7 @@ def _view_together(x: Any, known: list[Any]) -> tuple[Tensor, ...]:
         for spec, args, path, made in known:
             out = append(spec, inputs, args, grad)
             state.site = out._node.site  # one line makes all of them
-            share = new_share(cell, path, cell.version)
+            share = new_share(cell, _longer(way, path[0]) if way else path, cell.version)
             share.whole = whole
             share.mark_made(made)
             out._share = share
@@ -382,15 +396,15 @@ def remember_views(
     known: list[Any] = []
     for part in parts:
         node, share = part._node, part._share
-        if share is None or len(share.path) != 1 or node.op is not share.path[0][0]:
+        if share is None or not share.path or node.op is not share.path[-1][0]:
             return parts
-        if share.made is None or share.made is NO_GRAD or share.apart is not None:
+        if share.made is None or share.apart is not None:
             return parts
-        known.append((node.spec, share.path[0][2], share.path, share.made))
+        known.append((node.spec, share.path[-1][2], share.path[-1:], share.made))
     if x._node.meta.device is CPU and Session.current is None:
         if len(_TOGETHER) >= _MOST_TOGETHER:
             _TOGETHER.clear()
-        _TOGETHER[x._node.meta, name, number, dim] = known
+        _TOGETHER[x._node.meta, name, number, dim, LOCAL.state.grad] = known
     return parts
 
 

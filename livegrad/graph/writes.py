@@ -124,6 +124,14 @@ def next_index() -> int:
 
 
 @hot
+def wrote_to_own_node(x: Any, value: Any, first: int) -> bool:
+    """Writes a value that was recorded for this write to a leaf, if its node can be the leaf's."""
+    if x._share is None:
+        return wrote_to_leaf(x, value, first)
+    return wrote_to_data(x, value, first)
+
+
+@hot
 def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
     """Writes a value under no_grad to a leaf without views, as `p -= rate * p.grad` does.
 
@@ -149,6 +157,50 @@ def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
     state.written[node] = place_taken(node, old)
     x._node = node
     x._writes += 1
+    return True
+
+
+@hot
+def wrote_to_data(x: Any, value: Any, first: int) -> bool:
+    """Writes a value to the `.data` of a leaf, as `p.data.add_(step)` does.
+
+    It was recorded last, not before the node `first`, for nobody else: its own node can be the
+    leaf's (see `wrote_to_leaf`). What is most often used no more, `x`, looks again if it is. False
+    if it is otherwise.
+    """
+    state, share = LOCAL.state, x._share
+    if share is None or len(share.path) != 1 or share.root is not None or share.made is not None:
+        return False
+    cell = share.cell
+    whole, old, node = cell.base(), cell._node, value._node
+    to = old.grad_to
+    if whole is None or type(to) is not LeafRef or id(to()) != id(whole):
+        return False
+    if node.grad_to is not None or x._node.grad_to is not None or value._share is not None:
+        return False
+    if node.meta is not old.meta or old.meta.strides is not None or old.spent or node.spent:
+        return False
+    if not is_detached(share.path) or state.inference or state.flusher is not None:
+        return False
+    own = whole._share
+    if own is None or own.cell is not cell or own.path or own.apart is not None:
+        return False
+    if not is_current(share) or not is_current(own) or whole._was_view is False:
+        return False
+    place = len(state.nodes) - 1
+    if node.index < first or place < 0 or state.nodes[place] is not node:
+        return False
+    if state.handles[place] is not value or not node.inputs:
+        return False
+    node.grad_to = to
+    state.handles[place] = cell
+    state.written[node] = place_taken(node, old)
+    cell._node = node
+    cell.version += 1
+    whole._node = node
+    own.seen = cell.version
+    share.seen = -1
+    share.wrote()
     return True
 
 

@@ -374,13 +374,20 @@ def _look(
 
 def _leaves_of(nodes: list[Node], base: int) -> tuple[int, ...]:
     """Which of the values that are read are one."""
+    return tuple(_numbered_leaves(nodes, base, {}))
+
+
+@hot
+def _numbered_leaves(nodes: list[Node], base: int, numbers: dict[Node, int]) -> list[int]:
     end = base + len(nodes)
-    numbers: dict[Node, int] = {}
-    return tuple(
-        [
-            numbers.setdefault(x, len(numbers))
-            for node in nodes
-            for x in node.inputs
-            if not base <= x.index < end
-        ]
-    )
+    found = []
+    for node in nodes:
+        for x in node.inputs:
+            index = x.index
+            if not base <= index < end:
+                number = numbers.get(x)
+                if number is None:
+                    number = len(numbers)
+                    numbers[x] = number
+                found.append(number)
+    return found

@@ -78,3 +78,44 @@ def test_several_updates_of_several_leaves_at_once():
     names = names_recorded(lambda: [update(p) for p in leaves])
     assert names == ["mul", "sub"] * 3
     assert [p.tolist() for p in leaves] == [[0.0, 0.0]] * 3
+
+
+def test_a_write_to_data_records_no_copy_and_counts_nothing():
+    p = leaf()
+    recorded = names_recorded(lambda: p.data.add_(p.grad.data, alpha=-0.5))
+    assert recorded == ["detach", "detach", "mul", "add"]
+    assert p.is_leaf
+    assert p.requires_grad
+    assert p._version == 0
+    assert p.tolist() == [0.0, 0.0]
+    p.grad = None
+    (p * 3).sum().backward()
+    assert p.grad.tolist() == [3.0, 3.0]
+
+
+def test_data_that_is_kept_sees_what_is_written_and_has_no_graph():
+    p = leaf()
+    before, data, other = p * 10, p.data, p.data
+    data.mul_(2)
+    data.add_(1)
+    p.data.sub_(1)
+    assert data.tolist() == other.tolist() == p.tolist() == [2.0, 4.0]
+    assert not data.requires_grad
+    assert not (data + 1).requires_grad
+    assert (data._version, other._version, p._version) == (2, 0, 0)
+    assert before.tolist() == [10.0, 20.0]
+    before.sum().backward()
+    assert p.grad.tolist() == [12.0, 14.0]
+
+
+def test_data_is_written_with_what_others_have():
+    p, q = leaf(), lg.tensor([5.0, 6.0])
+    value = q * 2
+    p.data.copy_(value)
+    p.data.add_(0.0)
+    value += 1
+    assert p.tolist() == [10.0, 12.0]
+    assert not value.requires_grad
+    view = p.data[0]
+    view.add_(1)
+    assert p.tolist() == [11.0, 12.0]

@@ -28,6 +28,7 @@ from livegrad.graph.node import Spec
 from livegrad.graph.op import REGISTRY, GradRule, Op, as_first, as_iterated, with_numbers
 from livegrad.graph.record import append, binary, elementwise, record, unary
 from livegrad.graph.state import LOCAL
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
@@ -200,6 +201,8 @@ def sub(input: Operand, other: Operand, old: Any = None, *, alpha: float = 1) ->
 
 def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:
     """`alpha * other` in the dtype of the result, of which `alpha` must be a number."""
+    if type(alpha) is float and _are_floats_alike(input, other) and -_SMALL < alpha < _SMALL:
+        return binary(MUL, other, alpha)
     operands = (input, other)
     for x in (*operands, alpha):
         if not isinstance(x, OPERANDS):
@@ -223,6 +226,19 @@ def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:
     if isinstance(other, Handle):
         return mul(cast(other, dtype), number)
     return bool(other * number) if dtype is dtypes.bool_ else other * number
+
+
+# What all floats hold.
+_SMALL = 65504.0
+
+
+@hot
+def _are_floats_alike(a: Any, b: Any) -> bool:
+    """Whether both are tensors of one dtype, a real one."""
+    if not isinstance(a, Handle) or not isinstance(b, Handle):
+        return False
+    dtype = node_of(a).meta.dtype
+    return dtype is node_of(b).meta.dtype and dtype.category == dtypes.FLOAT
 
 
 def _dtype_of(x: Any) -> DType:

@@ -96,6 +96,11 @@ def _batch_matmul(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]
     return record(n.op, aligned_all(n.meta.ndim, xs, batched))
 
 
+def _batch_vector(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, ...]) -> Any:
+    """Vectors with one matrix are rows of one product."""
+    return record(MATMUL, xs) if batched == (True, False) else NotImplemented
+
+
 MATMUL = Op(
     "matmul",
     "kernel",
@@ -119,7 +124,7 @@ MATMUL = Op(
         lambda: s.Sample((s.uniform(3, 1, 2, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(3, 4), s.uniform(2, 4, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(3, 4), s.uniform(4)), lambda a, b: matmul(a, b)),
-        lambda: s.Sample((s.uniform(4), s.uniform(4, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(2, 4, 3)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(4), s.uniform(4, seed=1)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(3, 0), s.uniform(0, 5)), lambda a, b: matmul(a, b)),
         lambda: s.Sample((s.uniform(0, 4), s.uniform(4, 5)), lambda a, b: matmul(a, b)),
@@ -158,6 +163,45 @@ WIDE_MATMUL = Op(
 )
 
 
+def _row(vector: Tensor) -> Tensor:
+    """A vector as a matrix of one row."""
+    return reshape_to(vector, (1, *vector.shape))
+
+
+def _vector_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
+    vector, matrix = metas
+    row = meta_of((1, *vector.shape), vector.dtype)
+    return meta_of(_matmul_infer((row, matrix), attrs, shape).shape[1:], vector.dtype)
+
+
+VECTOR_MATMUL = Op(
+    "vector_matmul",
+    "composite",
+    # A vector and a matrix that fit: a node instead of three.
+    infer=_vector_infer,
+    ref=lambda n, vector, matrix: np.matmul(vector[None], matrix)[0],
+    expand=lambda n, vector, matrix: reshape_to(
+        record(MATMUL, (_row(vector), matrix)), n.meta.shape
+    ),
+    grads=(
+        lambda g, y, vector, matrix: matmul(g, conj(transposed(matrix))),
+        lambda g, y, vector, matrix: record(MATMUL, (conj(transposed(_row(vector))), _row(g))),
+    ),
+    saves="x",
+    outer=(1, 0, -1),
+    autocast="low",
+    batch=_batch_vector,
+    grad_fn=parts.vector_matmul,
+    samples=s.calls(
+        lambda: s.Sample((s.uniform(4), s.uniform(4, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(1), s.uniform(1, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(4), s.uniform(4, 1)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(0), s.uniform(0, 3)), lambda a, b: matmul(a, b)),
+        lambda: s.Sample((s.uniform(37), s.uniform(37, 50)), lambda a, b: matmul(a, b)),
+    ),
+)
+
+
 @exact
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product; 1-d operands are row or column vectors, leading dims are batches.
@@ -190,7 +234,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         )
     if b.ndim == 1:
         return _times_vector(input, other, a, b)
-    if a.ndim == 1:
+    if a.ndim == 1:  # and several matrices, or one of another size
         if a.shape[0] != b.shape[-2]:
             raise inner_sizes_differ(a, b)
         out = record(MATMUL, (reshape_to(input, (1, a.shape[0])), other))
@@ -214,8 +258,7 @@ def _product_with_matrix(x: Any, matrix: Any) -> Tensor | None:
         return record(MATMUL, (x, matrix))
     if a.ndim != 1 or a.shape[0] != b.shape[0]:
         return None
-    row = record(MATMUL, (reshape_to(x, (1, a.shape[0])), matrix))
-    return reshape_to(row, (b.shape[1],))
+    return record(VECTOR_MATMUL, (x, matrix))
 
 
 def _times_vector(x: Tensor, vector: Tensor, a: Meta, b: Meta) -> Tensor:

@@ -502,7 +502,8 @@ ARGMIN = _position("argmin", np.argmin)
 
 def _check_position(name: str, meta: Meta, dim: Any) -> None:
     """Raises for what argmax and argmin do not take, in PyTorch's order."""
-    if type(dim) is int and dtypes.BOOL < meta.dtype.category < dtypes.COMPLEX:  # most often
+    plain = type(dim) is int or (dim is None and meta.numel > 0)
+    if plain and dtypes.BOOL < meta.dtype.category < dtypes.COMPLEX:  # most often
         return
     if meta.dtype.is_complex:
         raise not_implemented(name, meta.dtype)

@@ -175,22 +175,31 @@ def _joined_plainly(tensors: Any, dim: Any) -> Tensor | None:
     """`cat` of tensors of one dtype with elements, in a list or tuple; None of anything else."""
     if type(dim) is not int or (type(tensors) is not list and type(tensors) is not tuple):
         return None
-    dtype = None
-    ndim = 0
+    first: Meta | None = None
+    alike = True
     for x in tensors:
         if not isinstance(x, Handle):
             return None
         meta = node_of(x).meta
-        if dtype is None:
-            dtype = meta.dtype
-            ndim = meta.ndim
-        if meta.dtype is not dtype or meta.ndim == 0 or meta.numel == 0:
+        if first is None:
+            first = meta
+        if meta is not first:
+            alike = False
+            if meta.dtype is not first.dtype:
+                return None
+        if meta.ndim == 0 or meta.numel == 0:
             return None
-    if dim < 0:
-        dim = dim + ndim
-    if not 0 <= dim < ndim:
+    if first is None:
         return None
-    return record(CAT, tensors, (dim,)) if len(tensors) <= MANY else _many_joined(tensors, dim)
+    if dim < 0:
+        dim = dim + first.ndim
+    if not 0 <= dim < first.ndim:
+        return None
+    if len(tensors) <= MANY:
+        return record(CAT, tensors, (dim,))
+    if alike and len(tensors) * first.nbytes <= _LITTLE:
+        return _in_tree(tensors, dim)
+    return _many_joined(tensors, dim)
 
 
 def _many_joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
@@ -205,6 +214,11 @@ def _many_joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
     alike = all([x == (len(shape), shape[:dim], shape[dim + 1 :]) for x in around])
     if not alike or sum([m.nbytes for m in metas]) > _LITTLE:
         return record(CAT, tensors, (dim,))
+    return _in_tree(tensors, dim)
+
+
+def _in_tree(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """Many tensors that fit, 32 at a time, then 32 of these."""
     found = list(tensors)
     while len(found) > 1:
         found = [x[0] if len(x) == 1 else record(CAT, x, (dim,)) for x in _groups(found)]

@@ -215,10 +215,15 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         tensor([[0, 1, 2],
                 [3, 4, 5]])
     """
+    named = shape is None and are_ints(sizes)
+    found = view_found(RESHAPE, sizes, input) if named else None
+    if found is not None:
+        return found
     meta = node_of(input).meta
     wanted = resolved_shape(meta, sizes_of("reshape", sizes, shape))
     if is_viewable(meta, wanted):
-        return record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+        out = record_view(RESHAPE, input, (regrouping(meta.shape, wanted),), (), wanted)
+        return remember_view(RESHAPE, sizes, input, out) if named else out
     return record(RESHAPE, (input,), (regrouping(meta.shape, wanted),), (), wanted)
 
 

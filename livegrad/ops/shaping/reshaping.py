@@ -21,6 +21,7 @@ from livegrad.graph.views import remember_view, view as record_view, view_found
 from livegrad.ops.bookkeeping.in_place import contiguous
 from livegrad.ops.shaping.movement import (
     RESHAPE,
+    are_ints,
     is_viewable,
     normal_dim,
     regrouping,
@@ -50,7 +51,7 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
         >>> x
         tensor([0, 0, 2, 3])
     """
-    named = size is dtype is None and all([type(n) is int for n in shape])
+    named = size is dtype is None and are_ints(shape)
     found = view_found(RESHAPE, shape, input) if named else None
     if found is not None:
         return found

@@ -395,6 +395,14 @@ def matmul(node: Node) -> Part:
     return Part("UnsafeViewBackward0", (Part("BmmBackward0", views, {}),), {})
 
 
+def vector_matmul(node: Node) -> Part:
+    """A product of matrices, the first and the result of one row."""
+    vector, matrix = node.inputs
+    row = Part("UnsqueezeBackward0", (vector,), {"dim": 0})
+    product = Part("MmBackward0", (row, matrix), {"mat2": _needed(matrix, vector)})
+    return Part("SqueezeBackward4", (product,), {"dim": 0})
+
+
 def linear(node: Node) -> Part:
     x, weight = node.inputs[:2]
     turned = weight.inputs and weight.op.grad_fn is permute

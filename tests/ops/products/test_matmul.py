@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph.state import LOCAL
 from livegrad.ops.products.matmul import linear
+from livegrad.runtime.sight import Policy
 
 RNG = np.random.default_rng(0)
 SHAPES = [
@@ -120,3 +122,28 @@ def test_what_is_multiplied_by_0_has_a_gradient_of_0(name):
 def test_errors(call, text):
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16, lg.complex64, lg.int32])
+@pytest.mark.parametrize("mode", ["whole", "pieces"])
+def test_a_vector_times_a_matrix_is_one_node_with_the_bits_of_a_row(dtype, mode, monkeypatch):
+    monkeypatch.setattr(Policy, mode, True)
+    vector, matrix = (lg.tensor(RNG.normal(size=s) * 4).to(dtype) for s in ((37,), (37, 50)))
+    factor = lg.tensor(RNG.normal(size=50)).to(dtype)
+
+    def results(multiplied):
+        v, m = vector.clone(), matrix.clone()
+        if dtype is lg.int32:
+            return [multiplied(v, m)]
+        v.requires_grad_()
+        m.requires_grad_()
+        y = multiplied(v, m)
+        (y * factor).sum().abs().backward()
+        return [x.detach().resolve_conj() for x in (y, v.grad, m.grad)]
+
+    by_row = results(lambda v, m: (v.unsqueeze(0) @ m).squeeze(0))
+    for one, other in zip(results(lambda v, m: v @ m), by_row, strict=True):
+        assert lg.equal(one, other)
+    before = len(LOCAL.state.nodes)
+    assert (vector @ matrix).shape == (50,)
+    assert len(LOCAL.state.nodes) == before + 1

@@ -96,3 +96,21 @@ def test_a_truth_value_is_no_number_of_parts():
         x.chunk(False)
     with pytest.raises(IndexError):
         x.chunk(1, 1)
+
+
+def test_parts_without_a_graph_are_found_again(cut):
+    """In no_grad, and of what is itself a view: with the path from the whole, and what is written."""
+    found = []
+    for _ in range(3):
+        whole = lg.arange(40.0)
+        with lg.no_grad():
+            parts = cut(whole[10:30].view(2, 10))
+            known = len(views._TOGETHER)
+            parts[-1].add_(100)
+        assert all(p._base is whole and p._share.made == "no_grad" for p in parts)
+        found.append((described(parts), whole.tolist(), parts[0]._version, known))
+        whole.zero_()
+        assert not any(p.any() for p in parts)
+    assert found[0] == found[1] == found[2]
+    assert found[0][-1]
+    assert all(p._share.made != "no_grad" for p in cut(lg.arange(20.0).view(2, 10)))

@@ -385,7 +385,7 @@ def uses_of(question: Question) -> tuple[int, array[int]] | None:
         return None
     weight, *rows = outer
     read = [node if i < 0 else node.inputs[i] for i in rows]
-    if any([x.meta.ndim != 2 or x.meta.shape[0] != 1 for x in read]):
+    if any([x.meta.ndim > 2 or x.meta.shape[:-1] not in ((), (1,)) for x in read]):
         return None
     if question.looks[weight]:
         return None
