@@ -13,11 +13,12 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import as_index
-from livegrad.graph.handle import Handle, leaf, node_of, wrap
+from livegrad.graph.handle import Handle, leaf, leaf_node, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, leaf_ref
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
 from livegrad.graph.views import see_through
 from livegrad.ops.bookkeeping.in_place import laid_out_as, placed_like
 from livegrad.ops.elementwise.arithmetic import clone
@@ -28,6 +29,7 @@ from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
 from livegrad.ops.support.out import creating
+from livegrad.runtime.memory import allocate_zeros
 from livegrad.runtime.shared import borrow
 from livegrad.runtime.values import buffer_of_floats, buffer_of_ints
 from livegrad.settings import check_layout, is_sparse_layout, strided
@@ -508,6 +510,17 @@ def zeros_like(
         return _sparse(shape, layout, target, requires_grad)
     out = _filled(shape, 0, target, place, False, "zeros_like")
     return as_leaf(placed_like(out, input, layout.get("memory_format")), requires_grad)
+
+
+def zeros_at_once(x: Tensor) -> Tensor:
+    """`zeros_like` that are there, for an update which writes to them: as those after it find them.
+
+    So a first step is flushed as all others are, and has their plan.
+    """
+    meta = node_of(x).meta
+    if meta.device is not CPU or meta.strides is not None or LOCAL.state.flusher is not None:
+        return zeros_like(x)
+    return wrap(leaf_node(meta, allocate_zeros(meta.nbytes)))
 
 
 def ones_like(

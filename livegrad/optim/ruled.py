@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from livegrad.creation import full_like, zeros_like
+from livegrad.creation import full_like, zeros_at_once
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
 from livegrad.native.hot import hot
@@ -90,7 +90,7 @@ class Ruled(Optimizer):
         state.update(self.numbers)
         self._keep_counts(state)
         for name, first in streams.items():
-            state[name] = full_like(p, first) if first else zeros_like(p)
+            state[name] = full_like(p, first) if first else zeros_at_once(p)
             state[name].requires_grad_(False)
 
     def _by_age(

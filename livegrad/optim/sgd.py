@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from livegrad.creation import zeros_like
+from livegrad.creation import zeros_at_once
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
 from livegrad.native.hot import hot
@@ -177,7 +177,7 @@ class SGD(Optimizer):
             streams = new if buffer is None else known
             streams[0].append(p)
             streams[1].append(g)
-            streams[2].append(zeros_like(p) if buffer is None else buffer)
+            streams[2].append(zeros_at_once(p) if buffer is None else buffer)
         record(sgd_op(flags), known, args)
         record(sgd_op((*flags, "first")), new, args)
         for p, _, buffer in zip(*new, strict=True):

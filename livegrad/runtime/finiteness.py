@@ -12,6 +12,7 @@ from typing import Any
 from livegrad.graph.above import Above
 from livegrad.graph.asked import asked_of, asks
 from livegrad.graph.node import Node
+from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.finite import settle
 from livegrad.runtime.memory import Buffer
 
@@ -26,6 +27,7 @@ def look_into(nodes: Sequence[Node]) -> None:
         settle(node)
 
 
+@hot
 def look_at_listed(
     asking: Sequence[Node], kept: list[tuple[Node, Buffer]], are_finite: Any
 ) -> None:
@@ -34,9 +36,13 @@ def look_at_listed(
     Those that were computed just now are in `kept`; their nodes have not been given them yet.
     `are_finite` is the device's way to look.
     """
-    asked = [x for node in asking for x in asked_of(node)]
+    asked: list[Node] = []
+    for node in asking:
+        asked += asked_of(node)
     if not asked:
         return
-    made = {id(node): buffer for node, buffer in kept}
+    made: dict[int, Buffer] = dict()  # noqa: C408
+    for node, buffer in kept:
+        made[id(node)] = buffer
     if not are_finite([(x.meta, made.get(id(x), x.buffer)) for x in asked]):
         look_into(asking)

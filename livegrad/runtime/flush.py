@@ -43,7 +43,7 @@ from livegrad.graph.state import (
 from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import FUNCTIONS, hot
 from livegrad.ops.bookkeeping.finite import NotFinite
-from livegrad.runtime import plans
+from livegrad.runtime import gathering, plans
 from livegrad.runtime.alone import FEW, note_flush
 from livegrad.runtime.at_once import write_at_once
 from livegrad.runtime.counters import counters
@@ -89,6 +89,24 @@ def flush(reason: str, roots: tuple[Node, ...], is_new: bool = False) -> None:
     except Exception as error:
         fold(error)
         raise
+
+
+def _speed_up() -> None:
+    """Does a part of what there is to do until all hot functions are native."""
+    if len(FUNCTIONS) > DECIDED.functions and is_time():
+        go_on()
+
+
+def speed_up_early() -> None:
+    """`_speed_up` in the middle of a first step that has many nodes: it need not be the slowest."""
+    with _lock:
+        _speed_up()
+
+
+def puts_off(state: State) -> bool:
+    """Whether a flush of many nodes waits for more: see gathering.py."""
+    with _lock:  # pieces are for one thread at a time
+        return gathering.puts_off(state)
 
 
 _is_held, _take, _give_back = _lock._is_owned, _lock.acquire, _lock.release
@@ -155,10 +173,10 @@ def _released(function: Any) -> Any:
     """
 
     @wraps(function)
-    def call(*args: Any) -> None:
+    def call(*args: Any) -> Any:
         held = _lock._is_owned()
         try:
-            function(*args)
+            return function(*args)
         finally:
             while _lock._is_owned() and not held:
                 _lock.release()
@@ -168,11 +186,12 @@ def _released(function: Any) -> Any:
 
 if sys.version_info >= (3, 14):
     flush = _released(flush)
+    speed_up_early = _released(speed_up_early)
+    puts_off = _released(puts_off)
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
-    if len(FUNCTIONS) > DECIDED.functions and is_time():
-        go_on()
+    _speed_up()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
     if FLUSHING:
@@ -473,6 +492,8 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
 def install() -> None:
     """Makes this module the runtime of the graph."""
     Runtime.flush = flush
+    Runtime.speed_up_early = speed_up_early
+    Runtime.puts_off = puts_off
     Runtime.evaluate = evaluate
     Runtime.finder = finder
     Runtime.number_at = number_at

@@ -4,8 +4,10 @@ A flush in the middle of a graph that backward is going to walk has to keep ever
 in memory of its own, for nodes that are still there afterwards: nothing is won by it.
 
     pending       what it is                                                       flushed at
-    anything      of which some is for a plan, or not known yet; or no graph       8,192 nodes
+    anything      of which some is for a plan, or is still to be learnt; no graph   8,192 nodes
     a graph       run piece by piece, by families that are all known              65,536 nodes
+
+Families that this process has not met are known if what another has learnt is on disk.
 
 Plans are made of short structures alone. So if a long one repeats, and has cost enough to be
 planned, the program is cut as others are from then on.
@@ -17,6 +19,7 @@ from livegrad.graph.node import Node
 from livegrad.graph.state import MOST_PENDING_NODES, Runtime, State
 from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
+from livegrad.runtime.cpu.pieces.flushing import can_list
 
 MOST_GATHERED = 8 * MOST_PENDING_NODES
 # The families that pieces are sure to run come first: see COMPUTED in cpu/pieces/layout.py.
@@ -34,16 +37,40 @@ def puts_off(state: State) -> bool:
     count = len(state.nodes)
     if not Gathering.allowed or not Runtime.by_pieces or count + MOST_PENDING_NODES > MOST_GATHERED:
         return False
-    if not is_graph_of_pieces(state.nodes, max(count - MOST_PENDING_NODES, 0)):
+    first = max(count - MOST_PENDING_NODES, 0)
+    if not _is_graph(state.nodes, first) or not _are_for_pieces(state.nodes, first):
         return False
     state.most = count + MOST_PENDING_NODES
     return True
 
 
+def _are_for_pieces(nodes: list[Node], first: int) -> bool:
+    """Whether pieces are sure to run the nodes from a place on."""
+    place = _not_known_to_fit(nodes, first, len(nodes))
+    while place >= 0:
+        if not can_list(nodes[place]):
+            return False
+        place = _not_known_to_fit(nodes, first, place)
+    return True
+
+
 @hot
-def is_graph_of_pieces(nodes: list[Node], first: int) -> bool:
-    """Whether the nodes from a place on belong to a graph, for the most part, and pieces are sure
-    to run them."""
+def _not_known_to_fit(nodes: list[Node], first: int, end: int) -> int:
+    """The last place between two that pieces are not known to run; -1: there is none."""
+    place = end
+    while place > first:
+        place -= 1
+        if place > AHEAD:
+            fetch_item(nodes, place - AHEAD)
+        family = nodes[place].spec.family
+        if family is None or family.role < 0 or family.role >= _FIT:
+            return place
+    return -1
+
+
+@hot
+def _is_graph(nodes: list[Node], first: int) -> bool:
+    """Whether the nodes from a place on belong to a graph, for the most part."""
     in_graph = 0
     count = len(nodes)
     place = count
@@ -51,11 +78,7 @@ def is_graph_of_pieces(nodes: list[Node], first: int) -> bool:
         place -= 1
         if place > AHEAD:
             fetch_item(nodes, place - AHEAD)
-        node = nodes[place]
-        family = node.spec.family
-        if family is None or family.role < 0 or family.role >= _FIT:
-            return False
-        if node.grad_to is not None:
+        if nodes[place].grad_to is not None:
             in_graph += 1
     return 2 * in_graph > count - first
 
@@ -69,6 +92,3 @@ def is_short(count: int) -> bool:
         return True
     Gathering.allowed = False
     return False
-
-
-Runtime.puts_off = puts_off

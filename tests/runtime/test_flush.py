@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import optim
-from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.state import LOCAL, Runtime, flush
 from livegrad.runtime import report
 
 
@@ -182,3 +183,39 @@ def test_a_missing_root_may_depend_on_what_is_pending():
         return x * 2 if (w * 2).sum() > 0 else x
 
     assert lg.vmap(f)(lg.ones(2, 3)).tolist() == [[2.0] * 3] * 2
+
+
+def test_a_first_step_of_many_nodes_has_hot_functions_loaded_on_the_way(monkeypatch):
+    """Those that are on disk: the first flush of a thread may be far away."""
+    loaded = []
+    monkeypatch.setattr(Runtime, "speed_up_early", lambda: loaded.append(pending()))
+
+    def two_steps():
+        for _ in range(2):
+            x = lg.ones(3)
+            for _ in range(100):
+                x = x + 1
+            assert x.tolist() == [101.0] * 3
+
+    thread = threading.Thread(target=two_steps)
+    thread.start()
+    thread.join()
+    assert len(loaded) == 1
+    assert 0 < loaded[0] < 100
+
+
+@pytest.mark.parametrize(
+    "make", [optim.Adam, optim.RMSprop, lambda p: optim.SGD(p, lr=0.1, momentum=0.9)]
+)
+def test_a_first_step_is_one_flush_as_those_after_it(make, counted):
+    p = lg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    optimizer = make([p])
+
+    def step():
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        with counted() as c:
+            optimizer.step()
+        return c.flushes
+
+    assert [step(), step(), step()] == [1, 1, 1]

@@ -8,6 +8,7 @@ import pytest
 import livegrad as lg
 from livegrad.graph.state import LOCAL, MOST_PENDING_NODES
 from livegrad.runtime import sight
+from livegrad.runtime.cpu.pieces import making
 from livegrad.runtime.gathering import MOST_GATHERED, Gathering, is_short
 
 LONG = MOST_PENDING_NODES + 1000
@@ -56,8 +57,20 @@ def test_what_is_no_graph_does_not_gather():
     assert most <= MOST_PENDING_NODES + 1
 
 
-def test_what_is_not_known_does_not_gather():
+def test_sizes_that_are_new_gather():
+    gradient(64)
     _, most = chain(weight(size=13), LONG)  # no other test has this size
+    assert most >= LONG - 2
+
+
+def test_what_is_to_be_learnt_does_not_gather(monkeypatch):
+    gradient(64)
+    monkeypatch.setattr(making, "is_on", lambda: False)  # nor is it on disk
+    x = w = weight().view(1, 2, 1, 3)
+    most = 0
+    for _ in range(LONG // 2):
+        x = (x * w).flip((0, 2, 3))  # nobody else does
+        most = max(most, len(LOCAL.state.nodes))
     assert most <= MOST_PENDING_NODES + 1
 
 

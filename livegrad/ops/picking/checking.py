@@ -32,7 +32,7 @@ _finders: dict[DType, int] = {}
 
 
 @hot
-def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
+def place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
     """1 + the place of an integer that is neither in [low, low + size) nor `ignore`; 0 if there is
     none, or if the values are not there yet, or many: looking at them would be no line's business.
     """
@@ -50,7 +50,7 @@ def _place_outside(index: Tensor, low: int, size: int, ignore: int) -> int:
 
 def known_outside(index: Tensor, low: int, size: int, ignore: int) -> int | None:
     """An integer of `index` that is neither in [low, low + size) nor `ignore`, if that is known."""
-    place = _place_outside(index, low, size, ignore)
+    place = place_outside(index, low, size, ignore)
     return Runtime.number_at(node_of(index), place - 1) if place else None
 
 

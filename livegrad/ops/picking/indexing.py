@@ -46,7 +46,13 @@ from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.picking.plain_keys import ALL, INT, Parsed, parse_plainly
-from livegrad.ops.picking.plain_parts import is_all, plain_part, set_plainly, wrote_as
+from livegrad.ops.picking.plain_parts import (
+    is_all,
+    plain_part,
+    rows_plainly,
+    set_plainly,
+    wrote_as,
+)
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
@@ -285,6 +291,8 @@ def _bool_of(part: Any) -> Any:
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`x[key]`: a view for ints and slices, a copy for index tensors and masks."""
     plain: Tensor | None = plain_part(self, key)
+    if plain is None:
+        plain = rows_plainly(self, key)
     if plain is not None:
         return plain
     x, parsed = _basic(self, self._node.meta.shape, key)

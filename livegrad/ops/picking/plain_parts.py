@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livegrad import dtypes
 from livegrad.device import CPU
@@ -15,9 +15,14 @@ from livegrad.graph.state import AT_ONCE, LOCAL, Runtime
 from livegrad.graph.views import is_plainly_current, view, view_as_known
 from livegrad.graph.writes import is_whole_without_graph, rebind, wrote_plainly
 from livegrad.native.hot import hot
+from livegrad.ops.picking.checking import place_outside
+from livegrad.ops.picking.gathering import INDEX_SELECT, LINEAR_INDEX
 from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
 from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE
 from livegrad.ops.shaping.slicing import items_at
+
+if TYPE_CHECKING:
+    from livegrad.tensor import Tensor
 
 
 @hot
@@ -48,6 +53,26 @@ def plain_part(x: Any, key: Any) -> Any:
     if parsed is None:
         return None
     return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
+
+
+_ALONG_FIRST = ((0,),)
+
+
+@hot
+def rows_plainly(x: Any, index: Any) -> Tensor | None:
+    """`x[index]` for one tensor of int64 that has dims; None for others to make, or to refuse."""
+    if not isinstance(index, Handle):
+        return None
+    node = node_of(index)
+    which, meta = node.meta, node_of(x).meta
+    if which.dtype is not dtypes.int64 or which.ndim == 0 or meta.ndim == 0:
+        return None
+    if which.strides is not None or meta.strides is not None or not which.numel or not meta.numel:
+        return None
+    size = meta.shape[0]
+    if node.buffer is not None and place_outside(index, -size, 2 * size, 0):
+        return None
+    return record(INDEX_SELECT, (x, record(LINEAR_INDEX, (index,), _ALONG_FIRST, (size,))), (0,))
 
 
 @hot

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import livegrad as lg
+from livegrad.graph.state import LOCAL
 from livegrad.ops.picking.masking import one_hot
 
 X = np.arange(120.0).reshape(4, 5, 6)
@@ -295,3 +296,27 @@ def test_strides_of_nothing_that_is_picked_are_those_of_the_walk_too():
     assert (x[[-1]] * x[[0]]).stride() == (3, 3, 3, 1)
     assert lg.empty(2, 3, 0).permute(0, 2, 1)[[0]].stride() == (0, 1, 0)
     assert lg.empty(1, 0, 1)[:, []].stride() == (1, 1, 1)
+
+
+@pytest.mark.parametrize("index", [[0, 3, -1], [[1, 2], [-4, 3]]])
+def test_one_tensor_of_indices_goes_a_short_way(index):
+    x = lg.tensor(X, requires_grad=True)
+    before = len(LOCAL.state.nodes)
+    out = x[lg.tensor(index)]
+    assert [node.op.name for node in LOCAL.state.nodes[before:]] == ["linear_index", "index_select"]
+    assert out.tolist() == X[np.array(index)].tolist()
+
+
+@pytest.mark.parametrize("index", [[4], [0, -5]])
+def test_an_index_that_is_known_to_be_outside_is_refused_at_its_line(index):
+    with pytest.raises(IndexError, match="is out of bounds for dimension 0 with size 4"):
+        lg.tensor(X)[lg.tensor(index)]
+
+
+def test_index_tensors_of_other_kinds():
+    x = lg.tensor(X)
+    with pytest.raises(IndexError, match="must be long, int, byte or bool"):
+        x[lg.tensor([0.0, 1.0])]
+    assert x[lg.tensor([0, 1], dtype=lg.int32)].shape == (2, 5, 6)
+    assert x[lg.zeros(0, dtype=lg.int64)].shape == (0, 5, 6)
+    assert x.transpose(0, 1)[lg.tensor([1, 0])].tolist() == X.swapaxes(0, 1)[[1, 0]].tolist()

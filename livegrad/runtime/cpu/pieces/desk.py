@@ -122,6 +122,8 @@ def _are_made() -> bool:
 _SOURCE = "from livegrad.runtime.cpu.pieces.desk import native; native(waits=True)"
 
 
+# Repeated, it is new memory that is written once.
+_ZERO = array("q", [0])
 # Tables with an entry per pending node.
 _BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT, ROWS, NUMBERED)
 # Lists, with the place on the desk where the end of each is told.
@@ -160,7 +162,7 @@ class Desk:
         self.fit(64)
 
     def _put_table(self, place: int, words: int) -> None:
-        table = self.tables[place] = array("q", bytes(WORD * words))
+        table = self.tables[place] = _ZERO * words
         self[place] = table.buffer_info()[0]
 
     def __getitem__(self, place: int) -> int:

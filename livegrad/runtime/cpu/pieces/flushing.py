@@ -442,6 +442,22 @@ def is_ready(waits: bool) -> bool:
     return native(waits) is not None
 
 
+def can_list(node: Node) -> bool:
+    """Whether nodes such as this are sure to be run by pieces; nothing is learnt to find out."""
+    if native() is None:
+        return False
+    family = family_of(node)
+    if family.role < 0:
+        Learning.allowed = False
+        try:
+            find_role(node)
+        except Unlearnt:
+            return False
+        finally:
+            Learning.allowed = True
+    return family.role < WRITES
+
+
 def look(
     nodes: list[Node], handles: list[Any], base: int, count: int, roots: Sequence[Node]
 ) -> Sight:

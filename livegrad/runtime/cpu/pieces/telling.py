@@ -57,11 +57,11 @@ class Listed:
 
     def take(self, desk: Desk, kept: list[tuple[Node, Any]]) -> None:
         """Copies the list, which is about to be run; `kept` are nodes and buffers for them."""
-        entries = desk.tables[ENTRIES][: desk.listed * (ENTRY // WORD)]
-        self.entries += entries
+        words = desk.listed * (ENTRY // WORD)
+        self.entries.frombytes(memoryview(desk.tables[ENTRIES]).cast("B")[: WORD * words])
         self.arena = desk[TOP]
         if FLUSHING and len(self.entries) <= _MOST_LIVES * (ENTRY // WORD):
-            self._used += used_by(entries, desk.tables[WORDS])
+            self._used += used_by(desk.tables[ENTRIES][:words], desk.tables[WORDS])
             self._blocks = blocks_of(desk.tables[BLOCKS], desk[BLOCKS_MADE])
             base = desk[BASE]
             self._kept = {x.ptr: (node.index - base, node.meta.nbytes) for node, x in kept}

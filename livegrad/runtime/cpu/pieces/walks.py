@@ -5,19 +5,33 @@ from __future__ import annotations
 from array import array
 
 from livegrad.graph.node import Node
+from livegrad.native.calls import put_word, quotient, word_at
+from livegrad.native.hot import hot
 from livegrad.runtime.cpu.pieces.calling import call_with_3
 from livegrad.runtime.cpu.pieces.desk import Desk, Native
 from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import MISSING_ROWS, WORD
 from livegrad.runtime.cpu.pieces.linking import (
+    COMING,
     GRADS,
+    INTERIOR,
+    KNOWN,
+    LEAF_TARGETS,
     LINKS,
+    NODE_ROWS,
+    NUMBERS,
     ORDER,
     ORDERED,
+    SIZES,
     STARTS,
+    TAPE_OF_WALK,
+    WAITING,
+    WAITING_USES,
     WALK,
 )
 from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
+
+_ZERO = array("q", [0])
 
 
 class Walk:
@@ -34,34 +48,16 @@ class Walk:
         self.interior: list[Node] = recorded.interior
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
-        self.rows = array("q", bytes(WORD * count))
+        self.rows = _ZERO * count
         rows = self.rows.buffer_info()[0]
         edges = call_with_3(code.find_rows, desk.address, id(self.interior), rows)
         computed = desk[MISSING_ROWS] // WORD
         self.is_pending = not computed
         # A block for each contribution and each sum, all of which there may be at a time.
         self.blocks = 2 * edges + total
-        known = 2 * (leaves + computed) + 1
-        uses = WAITING_WORDS * leaves
-        # links, starts, order, grads, coming, waiting, targets of leaves, numbers by node, uses,
-        # rows of what is not pending
-        sizes = (
-            edges, count + 1, count, total, total, total, leaves, 2 * known, uses,
-            computed,
-        )  # fmt: skip
-        self.memory = array("q", bytes(WALK + WORD * sum(sizes)))
-        self.address = at = self.memory.buffer_info()[0]
-        at += WALK
-        tables = []
-        for size in sizes:
-            tables.append(at)
-            at += WORD * size
-        links, starts, order, grads, coming, waiting, self.targets, numbers, united, *more = tables
-        words = (
-            id(self.interior), count, links, starts, order, 0, grads, coming, waiting,
-            self.targets, numbers, known, united, rows, *more,
-        )  # fmt: skip
-        self.memory[: len(words)] = array("q", words)
+        self.memory = _ZERO * _words(edges, count, leaves, computed)
+        self.address = self.memory.buffer_info()[0]
+        self.targets = _lay_out(self.address, self.interior, rows, edges, leaves, computed)
         number = 0 if computed else count
         while number < count:
             number = call_with_3(code.put_rows, desk.address, self.address, number)
@@ -91,3 +87,48 @@ class Walk:
         first = self._table(LINKS) + self.memory[self._table(STARTS) + number]
         links = self.memory[first : first + len(self.interior[number].inputs)]
         return [link >= 0 for link in links]
+
+
+@hot
+def _known(leaves: int, computed: int) -> int:
+    """For how many nodes there is room in a table by address."""
+    return 2 * (leaves + computed) + 1
+
+
+@hot
+def _words(edges: int, count: int, leaves: int, computed: int) -> int:
+    """How many words a walk takes, with its tables."""
+    by_node = edges + 5 * count + 1 + computed
+    by_leaf = 4 * leaves + WAITING_WORDS * leaves
+    return quotient(WALK, WORD) + by_node + by_leaf + 2 * _known(leaves, computed)
+
+
+@hot
+def _lay_out(
+    walk: int, interior: list[Node], rows: int, edges: int, leaves: int, computed: int
+) -> int:
+    """Writes where the tables of a walk begin; where that of the leaves' targets does."""
+    count = len(interior)
+    total = count + leaves
+    known = _known(leaves, computed)
+    put_word(walk + INTERIOR, id(interior))
+    put_word(walk + SIZES, count)
+    put_word(walk + ORDERED, 0)
+    put_word(walk + KNOWN, known)
+    put_word(walk + NODE_ROWS, rows)
+    at = walk + WALK
+    for place, words in (
+        (LINKS, edges),
+        (STARTS, count + 1),
+        (ORDER, count),
+        (GRADS, total),
+        (COMING, total),
+        (WAITING, total),
+        (LEAF_TARGETS, leaves),
+        (NUMBERS, 2 * known),
+        (WAITING_USES, WAITING_WORDS * leaves),
+        (TAPE_OF_WALK, computed),
+    ):
+        put_word(walk + place, at)
+        at += WORD * words
+    return word_at(walk + LEAF_TARGETS)
