@@ -14,7 +14,8 @@ Operands are brought together before they are multiplied:
             rows ──► a strip                                 stays in the first
             for each panel: strip * panel ──► sums in registers ──► sums in memory
 
-For a few rows that would take longer than multiplying: see compiler/few_rows.py.
+Rows whose terms are neighbours are read where they are, unless they would meet in the first cache.
+For a few rows, bringing columns would take longer than multiplying: see compiler/few_rows.py.
 
 A sum is made in one order, whatever else is computed and however operands lie in memory: terms by
 fused multiply-adds in blocks of 256, and blocks one after the other. So a row's result does not
@@ -43,8 +44,9 @@ WIDEST = 32
 APART = BLOCK + 16
 # Elements of a strip, either way it lies.
 STRIP = 16 * APART
-# Bytes that memory is read by.
-LINE = 64
+# Bytes that memory is read by, and from one place to the next that has the same one in the first
+# cache: such lines of a tile's rows would drive each other out.
+LINE, MEETING = 64, 4096
 # Terms that are asked for while others are brought together.
 AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
@@ -104,6 +106,14 @@ def tile_for(vectors: int, element: str) -> Tile:
         if fit >= least:
             return tile
     return Tile(1, 1)
+
+
+class Strip(NamedTuple):
+    """Some rows as they are multiplied: the first term, and bytes to the next term and row."""
+
+    place: Value
+    term: Value
+    row: Value
 
 
 class Multiplier:
@@ -313,7 +323,7 @@ class Many(Multiplier):
     def multiply_strip(self, row: Value, rows: int) -> None:
         """Some rows with all panels."""
         b, vectors = self.b, self.tile.vectors
-        strip = self.bring_rows(row, rows)
+        strip = self.find_rows(row, rows)
         with b.loop(0, self.panels) as panel:
             column = b.mul(panel.index, self.width)
             if rows == self.tile.rows:
@@ -321,12 +331,31 @@ class Many(Multiplier):
                 self.ask_for_rows(row, panel.index)
             narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
             if vectors == 1 or rows < self.tile.rows:
-                self._tile(row, rows, column, vectors, *strip)
+                self._tile(row, rows, column, vectors, strip)
             else:
                 with b.if_(narrow):
-                    self._tile(row, rows, column, 1, *strip)
+                    self._tile(row, rows, column, 1, strip)
                 with b.if_(b.not_(narrow)):
-                    self._tile(row, rows, column, vectors, *strip)
+                    self._tile(row, rows, column, vectors, strip)
+
+    def find_rows(self, row: Value, rows: int) -> Strip:
+        """Rows where they are, if their terms can be multiplied as they lie, or a strip of them."""
+        b = self.b
+        if "left term" not in self.units or self.dtype is not summed_as(self.dtype):
+            return self._brought(*self.bring_rows(row, rows))
+        place = self.operand("left", row, self.start)
+        here = Strip(place, self.job["left term"], self.job["left step"])
+        if rows * 2 <= self.lanes:
+            return here
+        meet = b.icmp("slt", b.and_(b.add(here.row, LINE // 2), MEETING - 1), LINE)
+        with b.if_(meet):
+            brought = self._brought(*self.bring_rows(row, rows))
+        return Strip(*[b.select(meet, x, y) for x, y in zip(brought, here, strict=True)])
+
+    def _brought(self, along: int, across: int) -> Strip:
+        """A strip, with so many elements from a term to the next, and from a row to the next."""
+        size = bytes_of(self.element)
+        return Strip(self.strip, *[self.b.const("i64", x * size) for x in (along, across)])
 
     def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
         """Makes a strip: elements from a term to the next, and from a row to the next.
@@ -400,21 +429,19 @@ class Many(Multiplier):
         block = b.select(b.icmp("slt", block, self.terms), block, 0)
         return b.select(done, b.const("i64", 0), after), b.select(done, block, self.start)
 
-    def _tile(
-        self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int
-    ) -> None:
+    def _tile(self, row: Value, rows: int, column: Value, vectors: int, strip: Strip) -> None:
         """Some rows with one panel: the sums of a block are in registers."""
         b = self.b
         self._ask_for_results(row, rows, column, vectors)
         zeros = [b.const(self.kind, 0)] * (rows * vectors)
-        with b.loop(0, self.count, 1, [self.strip, self.panel(column), *zeros]) as term:
+        with b.loop(0, self.count, 1, [strip.place, self.panel(column), *zeros]) as term:
             at, line, *sums = term.carried
             columns = [b.load(self.kind, self.at(line, v * self.lanes)) for v in range(vectors)]
             for i in range(rows):
-                x = self.spread(self.at(at, i * across))
+                x = self.spread(b.gep(at, "i8", b.mul(strip.row, i)))
                 for v, y in enumerate(columns):
                     sums[i * vectors + v] = self.times(x, y, sums[i * vectors + v])
-            term.update(self.at(at, along), self.at(line, self.width), *sums)
+            term.update(b.gep(at, "i8", strip.term), self.at(line, self.width), *sums)
         found = term.results[2:]
         lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
         self.put(lines, row, column, b.icmp("eq", self.start, 0))
