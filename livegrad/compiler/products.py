@@ -53,14 +53,15 @@ AHEAD = 16
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
 # at `results`, with what is at `reads`, a line per row, so many bytes apart: unless that is 0, the
-# memory is asked for. If `brought` is not 0, columns are in `room` already, from the job before,
-# and of one block of terms. As many columns will be wanted after this job, `next` bytes from those
-# of now, unless that is 0.
+# memory is asked for. If `brought` is 1, columns are there already, from a job before, and of one
+# block of terms; if it is -1, they are brought however few rows there are, or none. They are in
+# `room`, from byte `panels` on. As many columns will be wanted after this job, `next` bytes from
+# those of now, unless that is 0.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
     "onto", "images", "results", "result step", "brought", "next",
-    "reads", "read step",
+    "reads", "read step", "panels",
 )  # fmt: skip
 JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry", "results", "reads")
@@ -264,11 +265,12 @@ class Many(Multiplier):
 
     def panel(self, column: Value) -> Value:
         """Where the panel that begins with a column is."""
-        return self.at(self.job["room"], self.b.mul(column, BLOCK))
+        base = self.b.gep(self.job["room"], "i8", self.job["panels"])
+        return self.at(base, self.b.mul(column, BLOCK))
 
     def bring_columns(self) -> None:
         """Columns, term by term, to their places in panels, unless they are there."""
-        with self.b.if_(self.b.icmp("eq", self.job["brought"], 0)):
+        with self.b.if_(self.b.icmp("sle", self.job["brought"], 0)):
             self._bring_columns()
 
     def _bring_columns(self) -> None:
@@ -280,7 +282,7 @@ class Many(Multiplier):
         whole = b.and_(self.columns, -self.width)
         with b.loop(0, self.count) as term:
             source = self.operand("right", 0, b.add(self.start, term.index))
-            target = self.at(self.job["room"], b.mul(term.index, self.width))
+            target = self.at(self.panel(b.const("i64", 0)), b.mul(term.index, self.width))
             with b.loop(0, whole, self.width) as column:
                 self._bring_line(source, target, column.index, None)
             with b.if_(b.icmp("ne", whole, self.columns)):
