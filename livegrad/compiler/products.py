@@ -189,18 +189,27 @@ class Multiplier:
         """Adds the sums of a block, a list per row, to those of the blocks before it. Rows are so
         far `apart`.
 
-        What a sum begins with is nowhere: zeros are read instead. Sums are never -0.
+        Those of the first block are stored as they are: sums are never -0, so that adding them to
+        0 would change nothing.
         """
         b = self.b
-        add = b.fadd if self.element in ("float", "double") else b.add
         new = b.and_(first, b.icmp("eq", self.job["onto"], 0))
-        there = b.splat(b.not_(new))
+        with b.if_(new):
+            self._put(sums, row, column, apart, onto=False)
+        with b.if_(b.not_(new)):
+            self._put(sums, row, column, apart, onto=True)
+
+    def _put(
+        self, sums: list[list[Value]], row: Value, column: Value, apart: Operand, onto: bool
+    ) -> None:
+        b = self.b
+        add = b.fadd if self.element in ("float", "double") else b.add
         for i, line in enumerate(sums):
             number = b.add(row, b.mul(b.const("i64", i), apart))
             place = self.at(self.job["sums"], b.mul(number, self.job["line"]), column)
             for v, x in enumerate(line):
                 at = self.at(place, v * self.lanes)
-                b.store(add(b.load(self.kind, at, there), x), at)
+                b.store(add(b.load(self.kind, at), x) if onto else x, at)
 
     def move_terms(self, row: Value, start: Value, count: Value, out: Value) -> None:
         """Copies so many terms of a row, and zeros up to a whole vector."""
