@@ -8,7 +8,8 @@
         slopes @ keys ──► queries' gradient;  summed up: slopes.T @ queries, shares.T @ g
 
 What multiplies is called, as by other kernels (compiler/products.py). Where each query looks at the
-keys up to its own place, later ones are neither multiplied nor read.
+keys up to its own place, later ones are not multiplied. Keys and values, if they are not too many,
+are brought together once for all queries of a batch entry.
 
 Argument block: 0 work items; addresses of what multiplies, then of operands, results first; then
 `Kind.numbers`; sizes of the batch's dims; for each operand its steps in bytes, from row to row,
@@ -18,17 +19,26 @@ from column to column, and along each dim of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from livegrad import dtypes
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import Emitter
-from livegrad.compiler.products import JOB_BYTES, WIDEST, call_product, room_for
+from livegrad.compiler.few_rows import FEW_ROWS
+from livegrad.compiler.products import (
+    BLOCK,
+    JOB_BYTES,
+    STRIP,
+    WIDEST,
+    call_product,
+    room_for,
+    room_for_sums,
+)
 from livegrad.compiler.spans import Span, Spans
 from livegrad.compiler.values import Value, bytes_of
 from livegrad.dtypes import DType
 from livegrad.graph.op import REGISTRY
-from livegrad.graph.symbol import most
+from livegrad.graph.symbol import least, most
 
 # Queries, keys, features of queries and of values, queries that are taken at a time, and how many
 # such blocks there are.
@@ -36,6 +46,8 @@ NUMBERS = ("rows", "columns", "features", "width", "block", "blocks")
 DROPOUT = ("p", "kept", "seed", "offset")
 # Keys that are multiplied at a time.
 CHUNK = 256
+# Columns of a product that are brought together once for all queries, at most.
+MOST_KEPT = 512
 
 
 class Kind(NamedTuple):
@@ -53,6 +65,11 @@ class Kind(NamedTuple):
         forward = ("scores", "values")
         backward = ("scores", "shares", "to queries", "to keys", "to values")
         return backward if self.gradient else forward
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of products whose columns are the same for all queries."""
+        return ("scores", "shares", "to queries") if self.gradient else ("scores", "values")
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -74,7 +91,20 @@ def scratch_of(kind: Kind, block: int, columns: int, features: int, width: int) 
     own = block * (line + widest + WIDEST)
     if kind.gradient:
         own = own + block * line + columns * 2 * widest
+    rights = _rights(columns, features, width)
+    for call in kind.kept:
+        own = own + room_for_sums(BLOCK, least(rights[call][1], MOST_KEPT))
     return own + room_for(0, most(CHUNK, most(features, width)))
+
+
+def _rights(keys: Any, features: Any, width: Any) -> dict[str, tuple[Any, Any]]:
+    """Terms and columns of the right operands that are the same for all queries, by product."""
+    return {
+        "scores": (features, keys),
+        "shares": (width, keys),
+        "values": (keys, width),
+        "to queries": (keys, features),
+    }
 
 
 def _line(columns: int) -> int:
@@ -113,6 +143,7 @@ class _Template(Spans):
         ]
         self.scale = self._real("scale")
         self._lay_out()
+        self._lay_out_kept()
 
     def given(self, name: str, type: str = "i64") -> Value:
         """What is in a slot of the argument block."""
@@ -132,6 +163,22 @@ class _Template(Spans):
         self.shares = self._taken(self.element, b.mul(self.block, self.line))
         self.sums = self._taken(self.element, b.mul(self.block, self.widest))
         self.factors = self._taken(self.element, b.mul(self.block, WIDEST))
+
+    def _lay_out_kept(self) -> None:
+        """Places of columns that are brought together once, in bytes from the room of all jobs, and
+        whether they are: those of one block of terms, unless there are few queries."""
+        b = self.b
+        widest = b.smax(self.widest, CHUNK)
+        place = b.add(b.mul(widest, BLOCK * self.size), STRIP * self.size)
+        several = b.icmp("sgt", self.rows, FEW_ROWS)
+        self.rights = _rights(self.columns, self.features, self.width)
+        self.kept = {}
+        for call in self.kind.kept:
+            terms, columns = self.rights[call]
+            fits = b.and_(b.icmp("sle", terms, BLOCK), b.icmp("sle", columns, MOST_KEPT))
+            self.kept[call] = b.and_(fits, several), place
+            size = b.mul(self._whole(b.smin(columns, MOST_KEPT)), BLOCK * self.size)
+            place = b.add(place, size)
 
     def _whole(self, columns: Value) -> Value:
         return self.b.and_(self.b.add(columns, WIDEST - 1), -WIDEST)
@@ -160,6 +207,18 @@ class _Template(Spans):
             address = b.gep(address, "i8", b.mul(place, self.given(f"{name} {d}")))
         return Operand(address, self.given(f"{name} row"), self.given(f"{name} column"))
 
+    def bring(self) -> None:
+        """Brings together what is the same for all queries of the entry."""
+        b, of = self.b, self.of
+        for call, (kept, place) in self.kept.items():
+            right = of["v" if call in ("shares", "values") else "k"]
+            if call in ("scores", "shares"):
+                right = self.turned(right)
+            terms, columns = self.rights[call]
+            with b.if_(kept):
+                once = {"brought": b.const("i64", -1), "panels": place}
+                self._call(call, right, (b.const("i64", 0), terms, columns), once)
+
     def row_of(self, name: str, row: Value) -> Value:
         """The address of a row."""
         operand = self.of[name]
@@ -178,18 +237,33 @@ class _Template(Spans):
         sums: Value,
         line: Value,
         onto: bool = False,
+        first: Value | None = None,
     ) -> None:
         """sums = left @ right of (rows, terms, columns); right's rows are its columns' terms if it
-        is said to be turned by who calls: `Operand.row` leads to the next term."""
+        is said to be turned by who calls: `Operand.row` leads to the next term. `first` is the
+        number of right's first column."""
         b = self.b
-        rows, terms, columns = sizes
         told = {
             "left": left.address, "left step": left.row, "left term": left.column,
-            "right": right.address, "right step": right.column, "right term": right.row,
-            "rows": rows, "terms": terms, "columns": columns,
-            "sums": sums, "line": line, "room": self.free, "onto": b.const("i64", int(onto)),
+            "sums": sums, "line": line, "onto": b.const("i64", int(onto)),
         }  # fmt: skip
-        call_product(b, self.job, self.given(call, "ptr"), told)
+        if call in self.kept:
+            kept, place = self.kept[call]
+            if first is not None:
+                place = b.add(place, b.mul(first, BLOCK * self.size))
+            told["brought"] = b.select(kept, b.const("i64", 1), 0)
+            told["panels"] = b.select(kept, place, 0)
+        self._call(call, right, sizes, told)
+
+    def _call(
+        self, call: str, right: Operand, sizes: tuple[Value, Value, Value], told: dict[str, Value]
+    ) -> None:
+        rows, terms, columns = sizes
+        alike = {
+            "right": right.address, "right step": right.column, "right term": right.row,
+            "rows": rows, "terms": terms, "columns": columns, "room": self.free,
+        }  # fmt: skip
+        call_product(self.b, self.job, self.given(call, "ptr"), alike | told)
 
     def turned(self, x: Operand) -> Operand:
         """The transpose."""
@@ -216,7 +290,8 @@ class _Template(Spans):
             width = b.smin(b.sub(limit, chunk.index), CHUNK)
             sums = b.gep(self.shares, self.element, chunk.index)
             sizes = (count, self.features, width)
-            self.multiply("scores", q, self.turned(keys), sizes, sums, self.line)
+            keys = self.turned(keys)
+            self.multiply("scores", q, keys, sizes, sums, self.line, first=chunk.index)
         with b.loop(0, count) as row:
             self._softmax(b.add(first, row.index), row.index, limit)
 
@@ -303,7 +378,10 @@ class _Forward(_Template):
         _, begin, end, _ = b.params
         with b.loop(begin, end) as item:
             self.enter(b.udiv(item.index, self.blocks))
-            first = b.mul(b.urem(item.index, self.blocks), self.block)
+            number = b.urem(item.index, self.blocks)
+            with b.if_(b.or_(b.icmp("eq", item.index, begin), b.icmp("eq", number, 0))):
+                self.bring()
+            first = b.mul(number, self.block)
             last = b.smin(b.add(first, self.block), self.rows)
             self.compute_shares(first, last)
             if self.kind.dropout:
@@ -348,6 +426,7 @@ class _Backward(_Template):
         _, begin, end, _ = b.params
         with b.loop(begin, end) as item:
             self.enter(item.index)
+            self.bring()
             with b.loop(0, self.columns) as key:
                 for base in (self.keys, self.values):
                     line = self.own(base, self.widest, key.index)
@@ -378,7 +457,8 @@ class _Backward(_Template):
             columns = b.smin(b.sub(limit, chunk.index), CHUNK)
             sums = b.gep(self.slopes, self.element, chunk.index)
             sizes = (count, self.width, columns)
-            self.multiply("shares", g, self.turned(values), sizes, sums, self.line)
+            values = self.turned(values)
+            self.multiply("shares", g, values, sizes, sums, self.line, first=chunk.index)
         with b.loop(0, count) as row:
             self._slopes_of_scores(b.add(first, row.index), row.index, limit)
         shares, slopes = self.mine(self.shares, self.line), self.mine(self.slopes, self.line)

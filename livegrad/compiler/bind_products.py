@@ -64,6 +64,9 @@ FEW_WINDOWS = 64
 LANE_WINDOWS, LANE_SUMS, LANE_ELEMENTS = 128, 3 << 17, 3 << 17
 # Windows that an item takes at least then, and what they are cut in.
 LANE_CUT = 16
+# Outputs are lanes instead if windows reach beyond images by one in so many elements of each dim at
+# most: skipping those is then not worth turning images and results.
+MOSTLY_INSIDE = 12
 # Outputs as lanes: windows that are multiplied at a time at most, and sums in all, about.
 OUTPUT_WINDOWS, OUTPUT_SUMS = 784, 392 << 8
 # Windows as lanes: sums of an item at most.
@@ -193,6 +196,8 @@ class ProductBinder(Binder):
         images = -(-batch // most(-(-batch // MOST_IMAGES), 1))
         if images * 4 < -(-images // 16) * 16 * 3:
             return 0
+        if self._may_have_output_lanes(windows) and _is_mostly_inside(windows):
+            return 0
         brought = _positions(windows, LANE_WINDOWS) * least(windows.channels, _channels(windows))
         return images if brought * MOST_IMAGES <= LANE_ELEMENTS else 0
 
@@ -211,9 +216,12 @@ class ProductBinder(Binder):
     def _output_lanes(self) -> bool:
         """Whether output channels are lanes: unless images are."""
         windows = self._windows()
-        if windows is None or self._image_lanes() or self._quads():
+        if windows is None or self._image_lanes():
             return False
-        return outputs_are_lanes(windows, self._outputs(), OUTPUT_WINDOWS)
+        return self._may_have_output_lanes(windows)
+
+    def _may_have_output_lanes(self, windows: Windows) -> bool:
+        return not self._quads() and outputs_are_lanes(windows, self._outputs(), OUTPUT_WINDOWS)
 
     def _line_of_windows(self) -> int:
         """What windows are cut in with outputs as lanes: whole lines, unless they are long."""
@@ -376,6 +384,15 @@ def _places(windows: Windows) -> int:
 
 def _taps(windows: Windows) -> int:
     return prod([numbers[2] for numbers in windows.dims])
+
+
+def _is_mostly_inside(windows: Windows) -> bool:
+    """Whether windows reach but little beyond images, in each dim."""
+    for size, count, taps, stride, dilation, _ in windows.dims:
+        reach = (count - 1) * stride + (taps - 1) * dilation + 1
+        if (reach - size) * MOSTLY_INSIDE > size:
+            return False
+    return True
 
 
 def _channels(windows: Windows) -> int:

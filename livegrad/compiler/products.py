@@ -14,7 +14,8 @@ Operands are brought together before they are multiplied:
             rows ──► a strip                                 stays in the first
             for each panel: strip * panel ──► sums in registers ──► sums in memory
 
-For a few rows that would take longer than multiplying: see compiler/few_rows.py.
+Rows whose terms are neighbours are read where they are, unless they would meet in the first cache.
+For a few rows, bringing columns would take longer than multiplying: see compiler/few_rows.py.
 
 A sum is made in one order, whatever else is computed and however operands lie in memory: terms by
 fused multiply-adds in blocks of 256, and blocks one after the other. So a row's result does not
@@ -43,22 +44,24 @@ WIDEST = 32
 APART = BLOCK + 16
 # Elements of a strip, either way it lies.
 STRIP = 16 * APART
-# Bytes that memory is read by.
-LINE = 64
+# Bytes that memory is read by, and from one place to the next that has the same one in the first
+# cache: such lines of a tile's rows would drive each other out.
+LINE, MEETING = 64, 4096
 # Terms that are asked for while others are brought together.
 AHEAD = 16
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
 # at `results`, with what is at `reads`, a line per row, so many bytes apart: unless that is 0, the
-# memory is asked for. If `brought` is not 0, columns are in `room` already, from the job before,
-# and of one block of terms. As many columns will be wanted after this job, `next` bytes from those
-# of now, unless that is 0.
+# memory is asked for. If `brought` is 1, columns are there already, from a job before, and of one
+# block of terms; if it is -1, they are brought however few rows there are, or none. They are in
+# `room`, from byte `panels` on. As many columns will be wanted after this job, `next` bytes from
+# those of now, unless that is 0.
 JOB = (
     "left", "left step", "left term", "right", "right step", "right term",
     "rows", "terms", "columns", "sums", "line", "room", "first row", "first column", "geometry",
     "onto", "images", "results", "result step", "brought", "next",
-    "reads", "read step",
+    "reads", "read step", "panels",
 )  # fmt: skip
 JOB_BYTES = 192
 _POINTERS = ("left", "right", "sums", "room", "geometry", "results", "reads")
@@ -104,6 +107,14 @@ def tile_for(vectors: int, element: str) -> Tile:
         if fit >= least:
             return tile
     return Tile(1, 1)
+
+
+class Strip(NamedTuple):
+    """Some rows as they are multiplied: the first term, and bytes to the next term and row."""
+
+    place: Value
+    term: Value
+    row: Value
 
 
 class Multiplier:
@@ -178,18 +189,27 @@ class Multiplier:
         """Adds the sums of a block, a list per row, to those of the blocks before it. Rows are so
         far `apart`.
 
-        What a sum begins with is nowhere: zeros are read instead. Sums are never -0.
+        Those of the first block are stored as they are: sums are never -0, so that adding them to
+        0 would change nothing.
         """
         b = self.b
-        add = b.fadd if self.element in ("float", "double") else b.add
         new = b.and_(first, b.icmp("eq", self.job["onto"], 0))
-        there = b.splat(b.not_(new))
+        with b.if_(new):
+            self._put(sums, row, column, apart, onto=False)
+        with b.if_(b.not_(new)):
+            self._put(sums, row, column, apart, onto=True)
+
+    def _put(
+        self, sums: list[list[Value]], row: Value, column: Value, apart: Operand, onto: bool
+    ) -> None:
+        b = self.b
+        add = b.fadd if self.element in ("float", "double") else b.add
         for i, line in enumerate(sums):
             number = b.add(row, b.mul(b.const("i64", i), apart))
             place = self.at(self.job["sums"], b.mul(number, self.job["line"]), column)
             for v, x in enumerate(line):
                 at = self.at(place, v * self.lanes)
-                b.store(add(b.load(self.kind, at, there), x), at)
+                b.store(add(b.load(self.kind, at), x) if onto else x, at)
 
     def move_terms(self, row: Value, start: Value, count: Value, out: Value) -> None:
         """Copies so many terms of a row, and zeros up to a whole vector."""
@@ -254,11 +274,12 @@ class Many(Multiplier):
 
     def panel(self, column: Value) -> Value:
         """Where the panel that begins with a column is."""
-        return self.at(self.job["room"], self.b.mul(column, BLOCK))
+        base = self.b.gep(self.job["room"], "i8", self.job["panels"])
+        return self.at(base, self.b.mul(column, BLOCK))
 
     def bring_columns(self) -> None:
         """Columns, term by term, to their places in panels, unless they are there."""
-        with self.b.if_(self.b.icmp("eq", self.job["brought"], 0)):
+        with self.b.if_(self.b.icmp("sle", self.job["brought"], 0)):
             self._bring_columns()
 
     def _bring_columns(self) -> None:
@@ -270,7 +291,7 @@ class Many(Multiplier):
         whole = b.and_(self.columns, -self.width)
         with b.loop(0, self.count) as term:
             source = self.operand("right", 0, b.add(self.start, term.index))
-            target = self.at(self.job["room"], b.mul(term.index, self.width))
+            target = self.at(self.panel(b.const("i64", 0)), b.mul(term.index, self.width))
             with b.loop(0, whole, self.width) as column:
                 self._bring_line(source, target, column.index, None)
             with b.if_(b.icmp("ne", whole, self.columns)):
@@ -313,7 +334,7 @@ class Many(Multiplier):
     def multiply_strip(self, row: Value, rows: int) -> None:
         """Some rows with all panels."""
         b, vectors = self.b, self.tile.vectors
-        strip = self.bring_rows(row, rows)
+        strip = self.find_rows(row, rows)
         with b.loop(0, self.panels) as panel:
             column = b.mul(panel.index, self.width)
             if rows == self.tile.rows:
@@ -321,12 +342,31 @@ class Many(Multiplier):
                 self.ask_for_rows(row, panel.index)
             narrow = b.icmp("sle", b.sub(self.columns, column), self.lanes)
             if vectors == 1 or rows < self.tile.rows:
-                self._tile(row, rows, column, vectors, *strip)
+                self._tile(row, rows, column, vectors, strip)
             else:
                 with b.if_(narrow):
-                    self._tile(row, rows, column, 1, *strip)
+                    self._tile(row, rows, column, 1, strip)
                 with b.if_(b.not_(narrow)):
-                    self._tile(row, rows, column, vectors, *strip)
+                    self._tile(row, rows, column, vectors, strip)
+
+    def find_rows(self, row: Value, rows: int) -> Strip:
+        """Rows where they are, if their terms can be multiplied as they lie, or a strip of them."""
+        b = self.b
+        if "left term" not in self.units or self.dtype is not summed_as(self.dtype):
+            return self._brought(*self.bring_rows(row, rows))
+        place = self.operand("left", row, self.start)
+        here = Strip(place, self.job["left term"], self.job["left step"])
+        if rows * 2 <= self.lanes:
+            return here
+        meet = b.icmp("slt", b.and_(b.add(here.row, LINE // 2), MEETING - 1), LINE)
+        with b.if_(meet):
+            brought = self._brought(*self.bring_rows(row, rows))
+        return Strip(*[b.select(meet, x, y) for x, y in zip(brought, here, strict=True)])
+
+    def _brought(self, along: int, across: int) -> Strip:
+        """A strip, with so many elements from a term to the next, and from a row to the next."""
+        size = bytes_of(self.element)
+        return Strip(self.strip, *[self.b.const("i64", x * size) for x in (along, across)])
 
     def bring_rows(self, row: Value, rows: int) -> tuple[int, int]:
         """Makes a strip: elements from a term to the next, and from a row to the next.
@@ -400,21 +440,19 @@ class Many(Multiplier):
         block = b.select(b.icmp("slt", block, self.terms), block, 0)
         return b.select(done, b.const("i64", 0), after), b.select(done, block, self.start)
 
-    def _tile(
-        self, row: Value, rows: int, column: Value, vectors: int, along: int, across: int
-    ) -> None:
+    def _tile(self, row: Value, rows: int, column: Value, vectors: int, strip: Strip) -> None:
         """Some rows with one panel: the sums of a block are in registers."""
         b = self.b
         self._ask_for_results(row, rows, column, vectors)
         zeros = [b.const(self.kind, 0)] * (rows * vectors)
-        with b.loop(0, self.count, 1, [self.strip, self.panel(column), *zeros]) as term:
+        with b.loop(0, self.count, 1, [strip.place, self.panel(column), *zeros]) as term:
             at, line, *sums = term.carried
             columns = [b.load(self.kind, self.at(line, v * self.lanes)) for v in range(vectors)]
             for i in range(rows):
-                x = self.spread(self.at(at, i * across))
+                x = self.spread(b.gep(at, "i8", b.mul(strip.row, i)))
                 for v, y in enumerate(columns):
                     sums[i * vectors + v] = self.times(x, y, sums[i * vectors + v])
-            term.update(self.at(at, along), self.at(line, self.width), *sums)
+            term.update(b.gep(at, "i8", strip.term), self.at(line, self.width), *sums)
         found = term.results[2:]
         lines = [found[i * vectors : (i + 1) * vectors] for i in range(rows)]
         self.put(lines, row, column, b.icmp("eq", self.start, 0))

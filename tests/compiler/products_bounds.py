@@ -18,7 +18,8 @@ from tests.compiler.guarded import Pages, kernel, run
 
 SIZES = [1, 2, 3, 4, 5, 8, 13, 14, 15, 16, 17, 28, 31, 32, 33, 47, 64, 65]
 WIDE = [511, 512, 530]  # columns that a few rows read line by line
-TERMS = [0, 1, 2, 15, 16, 17, 100, 255, 256, 257, 511, 512, 513, 600, 2321]
+# With 1024 terms, the rows of a tile would meet in the first cache.
+TERMS = [0, 1, 2, 15, 16, 17, 100, 255, 256, 257, 511, 512, 513, 600, 1024, 2321]
 
 Array = np.ndarray[Any, Any]
 

@@ -154,6 +154,34 @@ def test_attention_against_the_definition():
     np.testing.assert_allclose(causal[:, 0], v[:, 0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("keys", [60, 256, 300, 600])
+@pytest.mark.parametrize("features", [40, 300])
+def test_attention_of_some_queries_has_the_same_bits(keys, features):
+    """Keys and values that are brought together once for all queries, some of them, or none."""
+    q, k, v = [lg.tensor(draw(2, n, features, seed=n)).float() for n in (50, keys, keys)]
+    y = F.scaled_dot_product_attention(q, k, v)
+    for first, last in ((0, 1), (7, 10), (20, 41)):
+        some = F.scaled_dot_product_attention(q[:, first:last], k, v)
+        assert some.numpy().tobytes() == y[:, first:last].numpy().tobytes()
+    scores = (q @ k.transpose(1, 2)).double().numpy() / math.sqrt(features)
+    shares = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(y.numpy(), shares @ v.double().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [60, 256, 300])
+def test_gradients_of_causal_attention_against_those_of_its_parts(keys):
+    shape = (2, keys, 24)
+    q, k, v = [lg.tensor(draw(*shape, seed=n)).requires_grad_() for n in range(3)]
+    g = lg.tensor(draw(*shape, seed=3))
+    scores = q @ k.transpose(1, 2) / math.sqrt(24)
+    later = lg.ones(keys, keys, dtype=lg.bool).triu(1)
+    parts = F.softmax(scores.masked_fill(later, -math.inf), -1) @ v
+    whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    expected, found = [lg.autograd.grad(y, (q, k, v), g) for y in (parts, whole)]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-9, atol=1e-11)
+
+
 def moments(tensor):
     values = tensor.detach().numpy()
     return values.mean(), values.std()

@@ -16,16 +16,19 @@ from livegrad.compiler.legalise import Legaliser
 from livegrad.compiler.lowerings.base import Kernel, Nodes
 from livegrad.compiler.lowerings.product import is_readable
 from livegrad.compiler.plan import ADD_INPUT, SET_INPUT, Block, Patch, Signature, Step
-from livegrad.compiler.products import JOB_BYTES
+from livegrad.compiler.products import BLOCK, JOB_BYTES
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.symbol import least, most
 from livegrad.ops.elementwise.arithmetic import cast
 from livegrad.ops.making.random import RAND
 
-# Elements of scores that are in the thread's memory at a time, and queries, in whole tiles; fewer
-# where each looks at keys up to its own place, as some keys are multiplied for the last one only.
-MOST_SCORES, MOST_QUERIES, MOST_CAUSAL, QUERIES_CUT = 1 << 16, 126, 42, 42
+# Elements of scores that are in the thread's memory at a time, and queries, in whole tiles.
+MOST_SCORES, MOST_QUERIES, QUERIES_CUT = 1 << 16, 126, 42
+# Fewer where each looks at keys up to its own place, as some keys are multiplied for the last one
+# only: a tile, if keys are not brought together for it again; two for gradients, of which those of
+# keys are sums over queries.
+MOST_CAUSAL, KEPT_CAUSAL, KEPT_GRADIENT = 42, 14, 28
 
 
 class Matrices(NamedTuple):
@@ -124,8 +127,7 @@ class _Work:
         kind, (rows, columns, features, width) = self.kind, self.sizes
         entries, size = prod(self.batch), self.node.meta.dtype.itemsize
         work = rows * columns * (features + width)
-        most_queries = MOST_CAUSAL if kind.causal else MOST_QUERIES
-        taken = least(most(MOST_SCORES // most(columns, 1), 14), most_queries)
+        taken = least(most(MOST_SCORES // most(columns, 1), 14), self._most_queries())
         if not kind.gradient:
             wanted = least(most(entries * work // ITEM_PRODUCT, 1), MOST_ITEMS)
             parts = -(-wanted // most(entries, 1))
@@ -147,6 +149,13 @@ class _Work:
         scratch = scratch_of(kind, taken, columns, features, width) * size + JOB_BYTES
         grain = most(1, THREAD_WORK // most(1, work // (8 * most(1, blocks))))
         return Block(slots, self.patches, grain, scratch)
+
+    def _most_queries(self) -> int:
+        if not self.kind.causal:
+            return MOST_QUERIES
+        if any([size > BLOCK for size in self.sizes[1:]]):
+            return MOST_CAUSAL
+        return KEPT_GRADIENT if self.kind.gradient else KEPT_CAUSAL
 
     @property
     def _dtype(self) -> Any:

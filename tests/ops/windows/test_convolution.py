@@ -132,6 +132,19 @@ def test_channels_have_the_same_bits_as_lanes_and_in_loops(dtype):
             np.testing.assert_array_equal(few.numpy(), together[:, part])
 
 
+@pytest.mark.parametrize("side", [8, 16, 23, 24, 33])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_image_has_the_same_bits_alone_and_among_others(side, stride):
+    """Images as lanes, and output channels, by how far windows reach beyond images."""
+    x, weight = [
+        lg.tensor(RNG.normal(size=s).astype("f")) for s in ((32, 30, side, side), (40, 30, 3, 3))
+    ]
+    together = F.conv2d(x, weight, stride=stride, padding=1).numpy()
+    for i in (0, 17, 31):
+        alone = F.conv2d(x[i : i + 1], weight, stride=stride, padding=1).numpy()
+        np.testing.assert_array_equal(alone[0], together[i])
+
+
 def test_a_training_step_lays_out_columns_once(counted):
     x = lg.tensor(RNG.normal(size=(2, 3, 8, 8)))
     weight = lg.tensor(RNG.normal(size=(4, 3, 3, 3)), requires_grad=True)
