@@ -97,7 +97,6 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: Any = None) ->
             f"clip_grad_value_: none of the {len(parameters)} parameters has a gradient. "
             "Call it after backward()"
         )
-    with no_grad():
-        with asked_early(params):
-            for p in params:
-                p.grad.clamp_min_(-limit).clamp_max_(limit)
+    with no_grad(), asked_early(params):
+        for p in params:
+            p.grad.clamp_min_(-limit).clamp_max_(limit)
