@@ -19,7 +19,7 @@ from livegrad.graph.views import laid_out, view
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.joining import cat
-from livegrad.ops.shaping.movement import PERMUTE, RESHAPE, alias
+from livegrad.ops.shaping.movement import PERMUTE, RESHAPE, alias, expand, movedim
 from livegrad.ops.shaping.slicing import FLIP, narrow
 from livegrad.random import default_generator
 
@@ -152,10 +152,11 @@ class _Call:
                 f"[{-ndim}, {ndim - 1}], but got {place})"
             )
         with setting(held=True):
-            found = replay.all_of(node)
-            if replay.batched(node) is None and trace.is_made_for_each(node):
-                found = _one_after_another(found, node.meta)  # PyTorch has made each of them
-            return _moved(found, 0, place % ndim)
+            if replay.batched(node) is not None:
+                return _moved(replay.all_of(node), 0, place % ndim)
+            if trace.is_made_for_each(node):  # in PyTorch it is a tensor of examples
+                return _moved(_one_after_another(replay.all_of(node), node.meta), 0, place % ndim)
+            return movedim(expand(y, (replay.size, *node.meta.shape)), 0, place % ndim)
 
     def _out_dims(self, out: Any, results: list[Any], shape: tree.Shape) -> list[int | None]:
         wanted = self.out_dims
