@@ -18,6 +18,7 @@ from livegrad import creation, dtypes
 from livegrad.graph.blame import as_float, one_or_several
 from livegrad.graph.elsewhere import placed
 from livegrad.graph.handle import node_of
+from livegrad.ops.bookkeeping.in_place import laid_out_as
 from livegrad.ops.elementwise.arithmetic import cast, mul, sub, where
 from livegrad.ops.elementwise.comparison import lt
 from livegrad.ops.elementwise.complex_parts import conj
@@ -28,7 +29,7 @@ from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support.autocast import casted
 from livegrad.ops.support.out import casting, creating, exact
 from livegrad.ops.support.public import publish
-from livegrad.ops.transforms.fourier import c2c, c2r, r2c
+from livegrad.ops.transforms.fourier import c2c, c2r, r2c, transform_strides
 from livegrad.settings import check_layout
 
 if TYPE_CHECKING:
@@ -229,8 +230,10 @@ def rfftn(input: Tensor, s: Shape = None, dim: Dims = None, norm: str | None = N
     if not dims:
         raise RuntimeError("rfftn must transform at least one axis")
     scale = _scale("rfftn", norm, True)
-    half = r2c(_all_sized(x, dims, sizes), dims[-1], scale)
-    return c2c(half, tuple(dims[:-1]), scale, True)
+    x = _all_sized(x, dims, sizes)
+    out = c2c(r2c(x, dims[-1], scale), tuple(dims[:-1]), scale, True)
+    lie = transform_strides(node_of(x).meta, tuple(dims[:-1]), out.shape, tuple(dims[-1:]))
+    return laid_out_as(out, lie)
 
 
 @casting

@@ -135,8 +135,9 @@ class Introspection(Methods):
         """
         if self._was_view is not None:
             return self._was_view
-        has_family = not is_its_storage(self) and self._share.has_family()
-        return has_family and not is_of_inference(self._node)
+        if is_its_storage(self) or self._share is None:
+            return False
+        return self._share.has_family() and not is_of_inference(self._node)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating type."""

@@ -721,19 +721,23 @@ class Tensor(Subclassing):
             >>> lg.ones(1, dtype=lg.float64).new_zeros(2)
             tensor([0., 0.], dtype=livegrad.float64)
         """
-        return creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
+        out = creation.zeros(*size, dtype=dtype or self.dtype, **self._here(options))
+        return generate.made_like(out, self)
 
     def new_ones(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """Ones with this tensor's dtype."""
-        return creation.ones(*size, dtype=dtype or self.dtype, **self._here(options))
+        out = creation.ones(*size, dtype=dtype or self.dtype, **self._here(options))
+        return generate.made_like(out, self)
 
     def new_empty(self, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         """A tensor of this dtype whose values do not matter."""
-        return creation.empty(*size, dtype=dtype or self.dtype, **self._here(options))
+        out = creation.empty(*size, dtype=dtype or self.dtype, **self._here(options))
+        return generate.made_like(out, self)
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
         """One number everywhere, with this tensor's dtype."""
-        return creation.full(size, fill_value, dtype=dtype or self.dtype, **self._here(options))
+        out = creation.full(size, fill_value, dtype=dtype or self.dtype, **self._here(options))
+        return generate.made_like(out, self)
 
     def where(self, condition: Any, other: Any) -> Tensor:
         """This tensor where `condition` holds, else `other`."""

@@ -79,7 +79,7 @@ def backward(
     outputs = _tuple(tensors)
     weights = _tuple(grad_variables if grad_tensors is None else grad_tensors, len(outputs))
     if inputs is not None and not _tuple(inputs):
-        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     seeds = _seeds(outputs, weights)
     wanted = None if inputs is None else _collecting(_tuple(inputs))
     last = not _is_kept(retain_graph, create_graph)
@@ -169,6 +169,8 @@ def grad(
             materialize_grads,
         )  # fmt: skip
     ends, weights, starts = _tuple(outputs), _tuple(grad_outputs), _tuple(inputs)
+    if not starts:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if grad_outputs is None:
         weights = (None,) * len(ends)
     seeds = _seeds(ends, weights)

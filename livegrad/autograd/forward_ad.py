@@ -92,7 +92,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     duals = _duals.level
     if duals is None or node_of(tensor).grad_to is None:
         return UnpackedDualTensor(tensor, None)
-    from livegrad.func.levels import zeros_like
+    from livegrad.ops.making.generate import zeros_like
 
     given = _duals.tangents.get(node_of(tensor))
     if given is not None:

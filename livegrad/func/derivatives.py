@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from livegrad.func import tree
-from livegrad.func.levels import Level, is_float, zeros_like
+from livegrad.func.levels import Level, is_float
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.state import LOCAL
-from livegrad.ops.making.generate import filled_as
+from livegrad.ops.making.generate import filled_as, made_like, zeros_like
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -88,8 +88,7 @@ def grad_and_value(func: Function, argnums: ArgNums = 0, has_aux: bool = False) 
             value, aux = split_aux(name, out, has_aux)
             _check_scalar(name, value)
             leaves, shape = tree.flatten(variables)
-            meta = node_of(value).meta
-            one = filled_as(meta, 1)
+            one = made_like(filled_as(node_of(value).meta, 1), value)
             found = level.pull([value], [one], level.nodes)
             grads = [zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
             results = level.released((tree.unflatten(grads, shape), value, aux))

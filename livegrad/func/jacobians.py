@@ -21,7 +21,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import add, cast
 from livegrad.ops.elementwise.comparison import eq
-from livegrad.ops.making.generate import counting, filled
+from livegrad.ops.making.generate import counting, filled, made_like
 from livegrad.ops.shaping.joining import record_slice
 from livegrad.ops.shaping.movement import PERMUTE, reshape_to
 
@@ -37,9 +37,10 @@ def basis(tensors: list[Tensor]) -> list[Tensor]:
     row = reshape_to(counting(total), (total, 1))
     found = []
     start = 0
-    for meta in metas:
+    for x, meta in zip(tensors, metas, strict=True):
         ones = eq(row, add(counting(meta.numel), start))
-        found.append(reshape_to(cast(ones, meta.dtype), (total, *meta.shape)))
+        units = reshape_to(cast(ones, meta.dtype), (total, *meta.shape))
+        found.append(made_like(units, x))
         start += meta.numel
     return found
 

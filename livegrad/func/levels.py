@@ -18,7 +18,6 @@ from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.node import Interior, LeafRef, Node
 from livegrad.graph.state import LOCAL, setting
 from livegrad.ops.elementwise.arithmetic import cast, clone
-from livegrad.ops.making.generate import filled_as
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -107,11 +106,6 @@ def reaches_outside(root: Node, own: set[Node]) -> bool:
                 seen.add(x)
                 todo.append(x)
     return False
-
-
-def zeros_like(x: Tensor) -> Tensor:
-    """Zeros like a tensor."""
-    return filled_as(node_of(x).meta, 0)
 
 
 def is_float(x: Any) -> bool:

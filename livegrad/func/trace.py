@@ -28,6 +28,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.placeholders: set[Node] = set()
+        # Constants, by the nodes that they were made like.
+        self.made_like: dict[Node, Node] = {}
         self.nodes: list[Node] = []
         self.handles: list[Any] = []
         self._independent: set[Node] = set()
@@ -92,6 +94,19 @@ class Trace:
                 "due to `other` being vmapped over but `self` not being vmapped over. Please try "
                 "to use out-of-place operators instead of inplace arithmetic"
             )
+
+    def is_made_for_each(self, root: Node) -> bool:
+        """Whether a constant is computed from one that was made like what depends on examples."""
+        seen: set[Node] = set()
+        todo = [root]
+        while todo:
+            node = todo.pop()
+            if node in self.made_like and self.depends(self.made_like[node]):
+                return True
+            if node not in seen:
+                seen.add(node)
+                todo += node.inputs
+        return False
 
     def depends(self, root: Node) -> bool:
         """Whether the value of a node depends on a placeholder."""

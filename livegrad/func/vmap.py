@@ -10,16 +10,16 @@ from livegrad.func import tree
 from livegrad.func.replay import Replay
 from livegrad.func.trace import Trace
 from livegrad.graph.handle import Handle, Step, node_of, share_of, shares_with
-from livegrad.graph.layout import viewed_strides
-from livegrad.graph.meta import meta_of
+from livegrad.graph.layout import span, viewed_strides
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node
 from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL, setting
-from livegrad.graph.views import view
+from livegrad.graph.views import laid_out, view
 from livegrad.graph.writes import rebind
 from livegrad.ops.elementwise.arithmetic import clone
 from livegrad.ops.shaping.joining import cat
-from livegrad.ops.shaping.movement import PERMUTE, RESHAPE, alias
+from livegrad.ops.shaping.movement import PERMUTE, RESHAPE, alias, expand, movedim
 from livegrad.ops.shaping.slicing import FLIP, narrow
 from livegrad.random import default_generator
 
@@ -124,14 +124,14 @@ class _Call:
         taken = [x for x in leaves if isinstance(x, Handle)]
         found = []
         for y, node, place in zip(results, ends, places, strict=True):
-            result = self._result(replay, y, node, place)
+            result = self._result(replay, trace, y, node, place)
             if place is not None:
                 result = _view_or_own(result, y, shown, taken)
             taken.append(result)
             found.append(result)
         return tree.unflatten(found, out_shape)
 
-    def _result(self, replay: Replay, y: Any, node: Any, place: int | None) -> Any:
+    def _result(self, replay: Replay, trace: Trace, y: Any, node: Any, place: int | None) -> Any:
         name = name_of(self.func)
         if place is None:
             if node is not None and replay.batched(node) is not None:
@@ -152,7 +152,11 @@ class _Call:
                 f"[{-ndim}, {ndim - 1}], but got {place})"
             )
         with setting(held=True):
-            return _moved(replay.all_of(node), 0, place % ndim)
+            if replay.batched(node) is not None:
+                return _moved(replay.all_of(node), 0, place % ndim)
+            if trace.is_made_for_each(node):  # in PyTorch it is a tensor of examples
+                return _moved(_one_after_another(replay.all_of(node), node.meta), 0, place % ndim)
+            return movedim(expand(y, (replay.size, *node.meta.shape)), 0, place % ndim)
 
     def _out_dims(self, out: Any, results: list[Any], shape: tree.Shape) -> list[int | None]:
         wanted = self.out_dims
@@ -189,6 +193,12 @@ class _Call:
             for place, *parts in zip(places, *[results for results, _ in flat], strict=True)
         ]
         return tree.unflatten(joined, shape)
+
+
+def _one_after_another(examples: Tensor, one: Meta) -> Tensor:
+    """Examples that are all the same, as if each had a storage like that `one` has."""
+    strides = max(span(one.shape, one.stride()), 1), *one.stride()
+    return laid_out(examples, node_of(examples).meta.with_strides(strides))
 
 
 def _view_or_own(

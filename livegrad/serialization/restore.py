@@ -32,7 +32,7 @@ from livegrad.serialization.walk import Keys
 _DTYPES = {d.name: d for d in dtypes.ALL}
 # kind, name, requires_grad, whether of dtype complex128, which of several, which part of it
 # -> tensor or array
-Leaf = Callable[[str, str, bool, bool, int, Strided | None], Any]
+Leaf = Callable[[str, str, bool, bool, int, Strided | None, tuple[int, ...] | None], Any]
 _NUMERIC = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
 _SCALARS = frozenset((*_NUMERIC.split(), "complex64", "complex128"))
 

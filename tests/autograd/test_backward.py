@@ -605,3 +605,12 @@ def test_a_computed_tensor_that_shows_a_shape_without_a_sum_has_no_gradient():
     y.data = lg.ones(2, 3)
     with pytest.raises(RuntimeError, match="another shape"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("inputs", [[], ()])
+def test_gradients_of_nothing_are_refused(inputs):
+    x = lg.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"`inputs` argument to `grad\(\)` cannot be empty"):
+        lg.autograd.grad(x.sum(), inputs)
+    with pytest.raises(RuntimeError, match=r"`inputs` argument to `backward\(\)` cannot be empty"):
+        lg.autograd.backward(x.sum(), inputs=inputs)

@@ -52,6 +52,29 @@ def test_as_in_torch(result: str, use: str) -> None:
     assert found is None, found
 
 
+CONSTANTS = (
+    *("lambda r: T.zeros_like(r)", "lambda r: T.ones_like(r) * 3", "lambda r: r.new_full((2,), 3)"),
+    *("T.func.grad(lambda r: r.sum())", "T.func.grad(lambda r: (r * T.arange(3.0)).sum())"),
+    *("T.func.jacrev(lambda r: r * 2)", "T.func.jacfwd(lambda r: r * 2)"),
+    *("T.func.hessian(lambda r: (r * r).sum())", "lambda r: T.arange(3.0)", "lambda r: x[0]"),
+)
+
+
+@pytest.mark.parametrize("function", CONSTANTS)
+def test_what_is_made_for_each_example(function: str) -> None:
+    """It can be written if it was made like an example, and not if it was made like nothing."""
+    lines = (
+        "x = T.tensor([[-1.0, 1.5, 0.5], [-0.75, 1.5, -2.0]])",
+        f"e = T.func.vmap({function})(x * 2)",
+        "e.mul_(2)",
+        "f = e.detach(); f[0, 0] = 7",
+        "check()",
+    )
+    with quietly():
+        found = run(lines)
+    assert found is None, found
+
+
 VIEWS = {
     "itself": "lambda r: r",
     "a part": "lambda r: r[1:]",

@@ -188,6 +188,15 @@ def test_softmax_of_columns():
     no_worse([(lg.tensor(x).softmax(0), torch.tensor(x).softmax(0), each / each.sum(0))])
 
 
+@pytest.mark.parametrize("data", DATA)
+def test_trace(data):
+    cases = []
+    for seed in range(RESULTS):
+        x = np.diag(DATA[data](np.random.default_rng(seed), 2000, 1)[:, 0].astype("f"))
+        cases.append((lg.tensor(x).trace(), torch.tensor(x).trace(), exact(x).trace()))
+    no_worse(cases)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("call", ["sum", "mean", "var", "cumsum", "index_add", "scatter_add"])
 def test_half_precisions(call, dtype):

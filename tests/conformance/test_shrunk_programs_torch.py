@@ -536,8 +536,18 @@ PROGRAMS["signs of losses that are 0"] = (
     "g = [F.cross_entropy(x, T.tensor([0, -100]), w, reduction=k).signbit() for k in r]",
     "h = [F.cross_entropy(T.ones(2, 0), T.tensor([-100, -100]), reduction=k) for k in r]",
     "i = F.nll_loss(a, b, reduction='none').rsqrt()",
+    "p = T.tensor([0.0, 1.0, 0.0]); t = T.tensor([0.0, 1.0, 1.0])",
+    "j = F.binary_cross_entropy(p, t, reduction='none').signbit()",
+    "l = [F.binary_cross_entropy(p[1:2], t[1:2], reduction=k).signbit() for k in r]",
     "check()",
 )
+for dtype in ("float32", "bfloat16", "float64"):
+    PROGRAMS[f"signs of sums of one {dtype}"] = (
+        f"a = T.tensor([-0.0], dtype=T.{dtype}); b = a * 1; c = T.tensor(-0.0, dtype=T.{dtype})",
+        "d = [x.signbit() for x in (a.sum(), b.mean(), (b * 2).sum(), c.sum(), a.nansum())]",
+        "e = [x.signbit() for x in (T.stack([a, a]).sum(1), a[None].sum(0), a[None].mean((0, 1)))]",
+        "check()",
+    )
 PROGRAMS["singular vectors, seen from outside"] = (
     "m = T.nn.Linear(2, 2, bias=False); m.weight.data.copy_(T.tensor([[1.0, 2.0], [3.0, 4.0]]))",
     "T.nn.utils.parametrizations.spectral_norm(m); p = m.parametrizations.weight[0]",

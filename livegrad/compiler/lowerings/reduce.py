@@ -19,7 +19,7 @@ from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
 from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
-from livegrad.ops.elementwise.arithmetic import cast
+from livegrad.ops.elementwise.arithmetic import add, cast
 from livegrad.ops.elementwise.roots import square
 from livegrad.ops.making.generate import filled
 from livegrad.ops.reductions.reduce import Dims, count, wide, wide_sum
@@ -71,7 +71,11 @@ class Reduce(Lowering):
 
     def nothing(self, node: Node, x: Any) -> Any:
         """A fold over dims of size 1 only."""
-        return cast(x, node.meta.dtype)
+        alone = cast(x, node.meta.dtype)
+        begins_at_zero = (
+            node.op.combine in ("sum", "wide_sum") and node.meta.dtype.is_floating_point
+        )
+        return add(alone, 0.0) if begins_at_zero else alone  # 0 + -0 is 0
 
     def apart(self, node: Node, x: Any) -> Any:
         """One run of dims, then the others.

@@ -25,7 +25,7 @@ from livegrad.graph.record import record
 from livegrad.graph.state import LOCAL
 from livegrad.graph.views import laid_out, row_major
 from livegrad.graph.writes import prepare_write
-from livegrad.ops.making.generate import zeros_like
+from livegrad.ops.making.generate import made_like, zeros_like
 from livegrad.ops.support import parts, samples as s
 from livegrad.settings import (
     channels_last,
@@ -180,7 +180,8 @@ def in_format(input: Tensor, memory_format: Any) -> Tensor:
 
 def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor:
     """A new tensor `out` of the shape of `input` with its strides, or in a format."""
-    return laid_out_as(out, format_strides(node_of(input).meta, memory_format))
+    strides = format_strides(node_of(input).meta, memory_format)
+    return laid_out_as(made_like(out, input), strides)
 
 
 def laid_out_as(out: Tensor, strides: Strides | None) -> Tensor:

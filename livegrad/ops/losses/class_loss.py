@@ -144,7 +144,7 @@ def _rows(n: Any, x: Tensor, target: Tensor, weights: tuple[Tensor, ...]) -> _Ro
 def _mean_of_rows(loss: Tensor, rows: _Rows, reduction: str, shape: Shape) -> Tensor:
     if reduction == "none":
         return reshape_to(loss, shape)
-    total = add(rd.sum(loss), 0.0)  # a total begins at 0: it is never -0
+    total = rd.sum(loss)
     return total if reduction == "sum" else div(total, rd.sum(rows.row_weight))
 
 
@@ -254,7 +254,7 @@ def _index_loss_ref(log_probabilities: Callable[[Array], Array]) -> Callable[...
             loss = sharp * loss + smooth * spread
         if n.attrs[0] == "none":
             return loss.reshape(target.shape)
-        whole = folds.total(loss) + 0.0
+        whole = folds.total(loss)
         return whole if n.attrs[0] == "sum" else np.asarray(whole / folds.total(row_weight))
 
     return ref

@@ -38,8 +38,8 @@ def _clipped_log(x: Tensor) -> Tensor:
 def _bce_value(n: Any, x: Tensor, t: Tensor) -> Tensor:
     x, t = unary(CHECK_PREDICTION, x), unary(CHECK_LABEL, t)
     right = mul(t, _clipped_log(x))
-    wrong = mul(sub(1, t), _clipped_log(sub(1, x)))
-    return neg(add(right, wrong))
+    wrong = mul(sub(t, 1), _clipped_log(sub(1, x)))
+    return sub(wrong, right)
 
 
 def _bce_slope(n: Any, x: Tensor, t: Tensor) -> Tensor:

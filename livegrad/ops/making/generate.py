@@ -19,6 +19,7 @@ from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.numbers import FloatArg, IntArg
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
+from livegrad.graph.state import LOCAL
 from livegrad.ops.support import samples as s
 from livegrad.ops.support.numbers import number_for
 
@@ -95,7 +96,15 @@ def filled(shape: Shape, value: Any, dtype: DType) -> Tensor:
 
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros of the shape and dtype of `x`."""
-    return filled_as(node_of(x).meta, 0)
+    return made_like(filled_as(node_of(x).meta, 0), x)
+
+
+def made_like(out: Tensor, x: Tensor) -> Tensor:
+    """`out`, a constant that was made by what `x` is: of examples, there is one for each."""
+    trace = LOCAL.state.flusher
+    if trace is not None:
+        trace.made_like[node_of(out)] = node_of(x)
+    return out
 
 
 def number_everywhere(node: Any) -> Any:

@@ -530,7 +530,7 @@ def _with_product(
     _check_dtypes(name, *operands)
     dtype = node_of(operands[0]).meta.dtype
     input, a, b = [cast(x, dtypes.float32) for x in operands] if dtype in HALVES else operands
-    return cast(_combined(name, input, multiply(a, b), beta, alpha), dtype)
+    return row_major(cast(_combined(name, input, multiply(a, b), beta, alpha), dtype))
 
 
 def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -549,10 +549,10 @@ def _combined(name: str, input: Tensor, product: Tensor, beta: Any, alpha: Any) 
     scaled = product if alpha == 1 else mul(cast(product, common), alpha)
     if beta == 0:
         if not input.requires_grad:
-            return row_major(scaled)
+            return scaled
         nothing = filled((), False, dtypes.bool_)
         input, beta = where(nothing, input, 0), 1  # whose gradient is 0
-    return row_major(add(input if beta == 1 else mul(cast(input, common), beta), scaled))
+    return add(input if beta == 1 else mul(cast(input, common), beta), scaled)
 
 
 def _factor(number: Any, dtype: DType) -> Any:

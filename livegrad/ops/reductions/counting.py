@@ -12,6 +12,7 @@ import numpy as np
 from livegrad import dtypes
 from livegrad.graph.blame import as_float, as_index, as_items, check_number
 from livegrad.graph.handle import Handle, node_of
+from livegrad.graph.layout import strides_in_order
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Interior
 from livegrad.graph.op import Op
@@ -68,9 +69,16 @@ def without_derivative(out: Tensor, x: Tensor, error: Exception) -> Tensor:
     return out
 
 
-def _distinct(found: Array, x: Tensor, name: str) -> Tensor:
+def _distinct(found: Array, x: Tensor, name: str, dim: int | None) -> Tensor:
+    """What was found in `x`, slices along `dim` one behind the other."""
     error = NotImplementedError(f"the derivative for '{name}' is not implemented.")
-    return without_derivative(_tensor(found, node_of(x).meta.dtype), x, error)
+    strides = None
+    if dim is not None and found.ndim:
+        within = [d for d in reversed(range(found.ndim)) if d != dim]
+        strides = strides_in_order(found.shape, [*within, dim])
+    return without_derivative(
+        from_array(np.asarray(found), node_of(x).meta.dtype, strides), x, error
+    )
 
 
 def _tensor(array: Array, dtype: dtypes.DType | None = None) -> Tensor:
@@ -453,7 +461,7 @@ def unique(
         found, places, name = rows[chosen, 0], inverse.reshape(x.shape), "_unique2"
     else:
         found, places, name = np.take(x, chosen, d), inverse, "unique_dim"
-    return _handed_out(_distinct(found, input, name), places, counts, wanted)
+    return _handed_out(_distinct(found, input, name, d), places, counts, wanted)
 
 
 def unique_consecutive(
@@ -473,4 +481,4 @@ def unique_consecutive(
     else:
         starts, numbers, counts = _runs(_slices_first("unique_consecutive", x, d))
         found = np.take(x, starts, d)
-    return _handed_out(_distinct(found, input, "unique_consecutive"), numbers, counts, wanted)
+    return _handed_out(_distinct(found, input, "unique_consecutive", d), numbers, counts, wanted)

@@ -120,7 +120,10 @@ def trace(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"trace: expected a matrix, but got tensor with dim {node_of(input).meta.ndim}"
         )
-    return summed(diagonal_of(input))
+    diagonal = diagonal_of(input)
+    if node_of(input).meta.dtype is not dtypes.float32:
+        return summed(diagonal)
+    return cast(summed(cast(diagonal, dtypes.float64)), dtypes.float32)  # as PyTorch
 
 
 def block_diag(*tensors: Tensor) -> Tensor:

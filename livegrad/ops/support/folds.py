@@ -21,19 +21,22 @@ def widened(x: Array) -> Array:
 
 
 def total(x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The sum over `axis` (all by default); of floats in double precision, not yet rounded."""
+    """The sum over `axis` (all by default); of floats in double precision, not yet rounded.
+
+    It begins at 0: that of -0 is 0.
+    """
     if x.dtype.kind not in "fc":
         return np.asarray(np.sum(x, axis=axis, keepdims=keepdims))
     wide = np.result_type(x.dtype, np.float64)
     if x.dtype != wide:
-        return np.asarray(np.sum(x, axis=axis, dtype=wide, keepdims=keepdims))
+        return np.asarray(np.sum(x, axis=axis, dtype=wide, keepdims=keepdims, initial=0))
     axes = _axes(axis, x.ndim)
     rest = [d for d in range(x.ndim) if d not in axes]
     length = prod([x.shape[d] for d in axes])
     rows = x.transpose(*rest, *axes).reshape(*[x.shape[d] for d in rest], length)
     # The x86 has a wider float still. Complex numbers do without: their folds run in programs too.
     dtype = np.longdouble if wide == np.float64 else wide
-    sums = np.sum(np.ascontiguousarray(rows), axis=-1, dtype=dtype).astype(wide)
+    sums = np.sum(np.ascontiguousarray(rows), axis=-1, dtype=dtype, initial=0).astype(wide)
     kept = [1 if d in axes else x.shape[d] for d in range(x.ndim)]
     return np.asarray(sums).reshape(kept) if keepdims else np.asarray(sums)
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from livegrad.graph.meta import Meta, meta_of
+from livegrad.graph.layout import Strides, strides_in_order
+from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
 from livegrad.ops.elementwise.arithmetic import mul, where
@@ -52,6 +53,25 @@ def _resized(meta: Meta, dim: int, size: int, dtype: Any) -> Meta:
     return meta_of(meta.shape[:dim] + (size,) + meta.shape[dim + 1 :], dtype)
 
 
+def transform_strides(x: Meta, dims: Dims, shape: Shape, last: Dims = ()) -> Strides:
+    """Where PyTorch leaves the result of transforming `x` over `dims`, then the `last` one.
+
+    Rows lie in the order that those of `x` have; what is transformed lies within them.
+    """
+    strides = x.stride()
+    outer = [d for d in range(x.ndim) if d not in (*dims, *last)]
+    order = [sorted(part, key=lambda d: -strides[d]) for part in (outer, dims, last)]
+    return strides_in_order(shape, [d for part in reversed(order) for d in reversed(part)])
+
+
+def _over_dims(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    return transform_strides(metas[0], attrs[0], meta.shape)
+
+
+def _over_one_dim(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
+    return transform_strides(metas[0], (attrs[0],), meta.shape)
+
+
 # -------------------------------------------------------------------------- complex to complex
 
 
@@ -74,6 +94,7 @@ FFT_C2C = Op(
     "host",
     # attrs (dims, scale, whether forward)
     infer=lambda metas, attrs, shape: metas[0],
+    layout=_over_dims,
     ref=_c2c_ref,
     grads=(_c2c_grad,),
     saves="",
@@ -115,6 +136,7 @@ FFT_R2C = Op(
     infer=lambda metas, attrs, shape: _resized(
         metas[0], attrs[0], metas[0].shape[attrs[0]] // 2 + 1, metas[0].dtype.to_complex()
     ),
+    layout=_over_one_dim,
     ref=_r2c_ref,
     grads=(_r2c_grad,),
     saves="",
@@ -165,6 +187,7 @@ FFT_C2R = Op(
     "host",
     # attrs (dim, scale, size of the result)
     infer=_c2r_infer,
+    layout=_over_one_dim,
     ref=_c2r_ref,
     grads=(_c2r_grad,),
     saves="",

@@ -12,7 +12,6 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.meta import Meta, Shape, meta_of
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
-from livegrad.graph.views import row_major
 from livegrad.ops.bookkeeping.in_place import formatted_like, laid_out_as, remembered
 from livegrad.ops.elementwise.arithmetic import abs, add, cast, mul, sign, sub, where
 from livegrad.ops.elementwise.comparison import minimum
@@ -41,6 +40,7 @@ from livegrad.ops.windows.pooling import (
     flattened,
     greatest_in_windows,
     picked,
+    signal_layout,
 )
 from livegrad.ops.windows.resampling import averaged
 from livegrad.ops.windows.unfolding import Sizes, per_dim
@@ -107,7 +107,15 @@ def _adaptive_average(name: str, rank: int, input: Tensor, output_size: Any) -> 
     out = remembered(input)
     for i in range(rank):
         out = averaged(out, len(shape) - rank + i, counts[i])
-    return formatted_like(out, input) if rank == 2 else row_major(out)
+    return _as_images(out, input, rank)
+
+
+def _as_images(out: Tensor, input: Tensor, rank: int) -> Tensor:
+    """What was made of images in their format, of signals as of images, of volumes row-major."""
+    if rank == 2:
+        return formatted_like(out, input)
+    lie = signal_layout(node_of(input).meta, node_of(out).meta) if rank == 1 else None
+    return laid_out_as(out, lie)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
@@ -187,13 +195,14 @@ def _adaptive_maximum(
     counts = _output_sizes(name, output_size, shape, rank)
     pool = _even_bins(shape[-rank:], counts)
     if pool is None:
-        places = formatted_like(record(BIN_PLACES, (input,), (counts,)), input)
-        values = formatted_like(picked(remembered(input), places, rank), input)
+        places = record(BIN_PLACES, (input,), (counts,))
+        values = picked(remembered(input), places, rank)
     else:
         values = record(MAXIMUM_POOL, (input,), pool)
         if return_indices:
             places = record(MAXIMUM_PLACES, (input,), pool)
-    return (values, places) if return_indices else values
+    values = _as_images(values, input, rank)
+    return (values, _as_images(places, input, rank)) if return_indices else values
 
 
 @overload

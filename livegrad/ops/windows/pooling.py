@@ -143,8 +143,12 @@ def average_layout(metas: Metas, attrs: tuple[Any, ...], meta: Meta) -> Strides 
     """That of images is as their format; signals are images of one row, volumes are row-major."""
     if meta.ndim == 4:
         return as_suggested(metas, attrs, meta)
-    (x,) = metas
-    if x.strides is None or meta.ndim != 3 or len(Pool(*attrs).kernel) != 1:
+    return signal_layout(metas[0], meta) if len(Pool(*attrs).kernel) == 1 else None
+
+
+def signal_layout(x: Meta, meta: Meta) -> Strides | None:
+    """That of what is computed of the signals `x` as of images of one row."""
+    if x.strides is None or meta.ndim != 3:
         return None
     rows, row = [(*m.shape[:2], 1, m.shape[2]) for m in (x, meta)]
     strides = (*x.strides[:2], x.shape[2] * x.strides[2], x.strides[2])
