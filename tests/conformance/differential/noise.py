@@ -33,7 +33,8 @@ INEXACT = frozenset(
     _cdist_forward index_add scatter_add scatter_reduce remainder fmod floor_divide
     soft_margin_loss multi_margin_loss multilabel_margin_loss_forward nll_loss_forward
     nll_loss2d_forward hardsigmoid glu erfinv nansum logcumsumexp addr baddbmm renorm trace
-    _adaptive_avg_pool2d upsample_linear1d upsample_bicubic2d _fused_rms_norm
+    _adaptive_avg_pool2d upsample_linear1d upsample_bicubic2d _fused_rms_norm _safe_softmax
+    _scaled_dot_product_flash_attention_for_cpu
     """.split()
 )
 # What these add may cancel, and leaves a rounding, of either sign, or nothing.

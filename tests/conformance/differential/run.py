@@ -102,11 +102,19 @@ class Pair:
             found.detail,
             found.variable,
             lines,
-            self.want.own(),
+            self.shown(found),
             self.notes,
             self.want.dropped,
         )
         return replace(found, reason=reason)
+
+    def shown(self, found: Difference) -> dict[str, Any]:
+        """PyTorch's variables; instead of one that has several tensors, the one that differs."""
+        theirs = self.want.own()
+        several, place = theirs.get(str(found.variable)), re.match(r"\w+\[(\d+)\]", found.detail)
+        if place is None or not isinstance(several, tuple | list):
+            return theirs
+        return {**theirs, str(found.variable): several[int(place[1])]}
 
     def end(self) -> None:
         """Forgets the variables, and what is pending of them: the next program begins afresh."""
