@@ -9,8 +9,15 @@ from typing import Any, ClassVar
 from livegrad.creation import full_like, zeros_like
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
-from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.update import apply_rule, define, registered_once, update
+from livegrad.ops.bookkeeping.update import (
+    apply_rule,
+    are_equally_old,
+    define,
+    registered_once,
+    streams_of,
+    update,
+    with_gradient,
+)
 from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.support import samples as s
 from livegrad.optim.optimizer import Group, Optimizer, as_kept
@@ -64,7 +71,7 @@ class Ruled(Optimizer):
             return
         states = [self.state[p] for p in params]
         streams = self.streams(group)
-        if _equally_old(states, list(self.numbers)):
+        if are_equally_old(states, list(self.numbers)):
             self._update(group, streams, params, grads, states)
             return
         for p, state in zip(params, states, strict=True):
@@ -114,51 +121,7 @@ class Ruled(Optimizer):
         flags, args, new = self.arguments(group, states[0])
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
         record = apply_rule if group.get("differentiable") else update
-        record(op, _tensors([params, grads], states, list(streams), new), args)
-
-
-@hot
-def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Those that have a gradient, and the gradients.
-
-    Each is read once: another thread may take it away at any time.
-    """
-    found = []
-    grads = []
-    for p in params:
-        g = p._grad  # without the call that the property is
-        if g is not None:
-            found.append(p)
-            grads.append(g)
-    return found, grads
-
-
-@hot
-def _equally_old(states: list[State], numbers: list[str]) -> bool:
-    """Whether the state of all parameters is there, with the same numbers."""
-    for name in numbers:
-        value = states[0].get(name)
-        if value is None or isinstance(value, Tensor):
-            return False
-        for state in states:
-            found = state.get(name)
-            if found is not value and found != value:
-                return False
-    return True
-
-
-@hot
-def _tensors(
-    streams: list[list[Any]], states: list[State], names: list[str], numbers: State
-) -> list[list[Any]]:
-    """What an update reads, stream by stream; the states get their new numbers."""
-    for name in names:
-        streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
-    for name in numbers:
-        number = numbers[name]
-        for state in states:
-            state[name] = number
-    return streams
+        record(op, streams_of([params, grads], states, list(streams), new), args)
 
 
 @registered_once

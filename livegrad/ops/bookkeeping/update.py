@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from livegrad.device import CPU
 from livegrad.graph import spent
-from livegrad.graph.handle import node_of, wrap
+from livegrad.graph.handle import Handle, node_of, wrap
 from livegrad.graph.meta import Meta
 from livegrad.graph.op import Op
 from livegrad.graph.record import record
@@ -229,3 +229,68 @@ def _write_each(
             for s, result in zip(op.written, results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
+
+
+# ------------------------------------------------------------------------ parameters, their state
+#
+# The hot functions of optimisers: here, so that all programs have the same, whether they import
+# those or not, and native code is found when they begin.
+
+
+@hot
+def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Those that have a gradient, and the gradients.
+
+    Each is read once: another thread may take it away at any time.
+    """
+    found = []
+    grads = []
+    for p in params:
+        g = p._grad  # without the call that the property is
+        if g is not None:
+            found.append(p)
+            grads.append(g)
+    return found, grads
+
+
+@hot
+def are_equally_old(states: list[dict[str, Any]], numbers: list[str]) -> bool:
+    """Whether the state of all parameters is there, with the same numbers."""
+    for name in numbers:
+        value = states[0].get(name)
+        if value is None or isinstance(value, Handle):
+            return False
+        for state in states:
+            found = state.get(name)
+            if found is not value and found != value:
+                return False
+    return True
+
+
+@hot
+def streams_of(
+    streams: list[list[Any]],
+    states: list[dict[str, Any]],
+    names: list[str],
+    numbers: dict[str, Any],
+) -> list[list[Any]]:
+    """What an update reads, stream by stream; the states get their new numbers."""
+    for name in names:
+        streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
+    for name in numbers:
+        number = numbers[name]
+        for state in states:
+            state[name] = number
+    return streams
+
+
+@hot
+def buffers_of(states: list[dict[str, Any]]) -> list[Any]:
+    """The momentum buffers of parameters up to the first that has none: most often of all."""
+    found: list[Any] = []
+    for state in states:
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            return found
+        found.append(buffer)
+    return found
