@@ -29,7 +29,7 @@ from livegrad.ops.shaping.movement import DETACH, sizes_of
 from livegrad.ops.shaping.strided import as_strided
 from livegrad.ops.support.numbers import ARRAYS, NUMBERS, check_array
 from livegrad.ops.support.out import creating
-from livegrad.runtime.memory import allocate_zeros
+from livegrad.runtime.memory import allocate_zeros, copied
 from livegrad.runtime.shared import borrow
 from livegrad.runtime.values import buffer_of_floats, buffer_of_ints
 from livegrad.settings import check_layout, is_sparse_layout, strided
@@ -119,8 +119,12 @@ def tensor(
         >>> lg.tensor([1, 2], dtype=lg.float32)
         tensor([1., 2.])
     """
-    if dtype is None and device is None and type(data) in _PLAIN:
-        plain = _of_plain_numbers(data)
+    if dtype is None and device is None:
+        plain = None
+        if type(data) in _PLAIN:
+            plain = _of_plain_numbers(data)
+        elif type(data) is np.ndarray:
+            plain = _of_plain_array(data)
         if plain is not None:
             return as_leaf(plain, requires_grad)
     target = None if dtype is None else dtypes.as_dtype(dtype)
@@ -128,8 +132,8 @@ def tensor(
         if data.layout is not strided:
             same = data.detach().clone()
             return (same if target is None else same.to(target)).requires_grad_(requires_grad)
-        copied = _copy(data, target)
-        return as_leaf(copied if device is None else copied.to(device=device), requires_grad)
+        copy = _copy(data, target)
+        return as_leaf(copy if device is None else copy.to(device=device), requires_grad)
     if isinstance(data, ARRAYS):
         array = np.asarray(data)
     else:
@@ -160,6 +164,14 @@ def _of_plain_numbers(data: Any) -> Tensor | None:
     if buffer is None:
         return None
     return leaf(meta_of((len(numbers),) if several else (), dtype), buffer)
+
+
+def _of_plain_array(array: Array) -> Tensor | None:
+    """The same of an array whose bytes are those of a dtype, in row-major order."""
+    dtype, shape = dtypes.BY_STORAGE.get(array.dtype), array.shape
+    if dtype is None or 1 in shape or 0 in shape or not array.flags.c_contiguous:
+        return None
+    return leaf(meta_of(shape, dtype), copied(array)) if home(None) is CPU else None
 
 
 def _copied_strides(array: Array) -> Strides | None:

@@ -104,7 +104,7 @@ ALL: Final = (
 )  # fmt: skip
 _PARTS = {complex64: float32, complex128: float64}
 _BY_NAME = {d.name: d for d in ALL}
-_BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
+BY_STORAGE = {d.storage: d for d in ALL if d is not bfloat16}
 _PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
@@ -137,7 +137,7 @@ def as_dtype(value: Any) -> DType:
     try:
         if value in _PYTHON:
             return _PYTHON[value]
-        return _BY_STORAGE[np.dtype(value)]
+        return BY_STORAGE[np.dtype(value)]
     except (KeyError, TypeError, ValueError, RuntimeError):
         shown = repr(value) if isinstance(value, str | type | int) else type(value).__name__
         raise TypeError(
@@ -147,9 +147,9 @@ def as_dtype(value: Any) -> DType:
 
 def from_numpy_dtype(dtype: np.dtype[Any]) -> DType:
     """The dtype whose bytes are those of a NumPy array of `dtype`."""
-    found = _BY_STORAGE.get(dtype) or _BY_STORAGE.get(dtype.newbyteorder("="))
+    found = BY_STORAGE.get(dtype) or BY_STORAGE.get(dtype.newbyteorder("="))
     if found is None:
-        supported = ", ".join(str(d) for d in _BY_STORAGE)
+        supported = ", ".join(str(d) for d in BY_STORAGE)
         raise TypeError(
             f"can't convert a numpy.ndarray of type numpy.{dtype}; supported types are: {supported}"
         )

@@ -222,5 +222,7 @@ from livegrad.nn.upsampling import (
     UpsamplingNearest2d as UpsamplingNearest2d,
 )
 from livegrad.ops.support.strangers import asks
+from livegrad.runtime.speedup import load_stored as _load_stored
 
 asks(__name__)
+_load_stored()  # native functions that a process before this one has left, before the first step

@@ -15,11 +15,9 @@ from typing import Any
 from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.creation import tensor
-from livegrad.graph.handle import leaf_node
-from livegrad.graph.meta import meta_of
 from livegrad.graph.state import LOCAL
-from livegrad.native.hot import hot
-from livegrad.runtime.values import buffer_of_floats, number_of
+from livegrad.ops.bookkeeping.counts import counted
+from livegrad.runtime.values import number_of
 from livegrad.tensor import Tensor
 
 State = dict[str, Any]
@@ -29,10 +27,6 @@ def as_count(value: float) -> Tensor:
     """A number as PyTorch keeps it in a state; float64 if that is the default dtype."""
     wide = dtypes.get_default_dtype() is dtypes.float64
     return tensor(float(value), dtype=dtypes.float64 if wide else dtypes.float32, device="cpu")
-
-
-# Of most numbers in states.
-_META = meta_of((), dtypes.float32)
 
 
 def number_in(state: State, name: str) -> Any:
@@ -49,7 +43,7 @@ def number_in(state: State, name: str) -> Any:
 
 def count_on(states: list[State], name: str, value: Any) -> None:
     """Gives the number of this name in all states, which is the same, another value."""
-    if _counted(states, name, value):
+    if counted(states, name, value):
         return
     if not isinstance(states[0][name], Tensor):
         for state in states:
@@ -63,40 +57,4 @@ def count_on(states: list[State], name: str, value: Any) -> None:
                 state[name].fill_(value)
 
 
-@hot
-def _counted(states: list[State], name: str, value: Any) -> bool:
-    """Whether the numbers could be made to refer to a new node: nothing else shows their memory."""
-    if type(value) is not float:
-        return False
-    for state in states:
-        count = state[name]
-        if type(count) is not Tensor or count._share is not None or count._node.meta is not _META:
-            return False
-    buffer = buffer_of_floats((value,))
-    if buffer is None:  # it is not finite
-        return False
-    node = leaf_node(_META, buffer)
-    for state in states:
-        state[name]._node = node
-    return True
-
-
-@hot
-def equally_old(states: list[State], names: list[str]) -> bool:
-    """Whether all states are there, and their numbers are known to be the same."""
-    for name in names:
-        first = states[0].get(name)
-        if type(first) is not Tensor or first._share is not None:
-            return False
-        node = first._node
-        for state in states:
-            count = state.get(name)
-            if count is not first:
-                if type(count) is not Tensor or count._node is not node:
-                    return False
-                if count._share is not None:
-                    return False
-    return True
-
-
-__all__ = ["as_count", "count_on", "equally_old", "number_in"]
+__all__ = ["as_count", "count_on", "number_in"]

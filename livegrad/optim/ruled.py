@@ -9,11 +9,18 @@ from typing import Any, ClassVar
 from livegrad.creation import full_like, zeros_at_once
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
-from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.update import apply_rule, define, registered_once, update
+from livegrad.ops.bookkeeping.counts import equally_old
+from livegrad.ops.bookkeeping.update import (
+    apply_rule,
+    define,
+    registered_once,
+    streams_of,
+    update,
+    with_gradient,
+)
 from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.support import samples as s
-from livegrad.optim.counting import count_on, equally_old, number_in
+from livegrad.optim.counting import count_on, number_in
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import number
 from livegrad.optim.rows import apart, update_rows
@@ -118,35 +125,9 @@ class Ruled(Optimizer):
         flags, args, new = self.arguments(group, self._numbers(states[0]))
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
         record = apply_rule if group.get("differentiable") else update
-        record(op, _with_streams([params, grads], states, list(streams)), args)
+        record(op, streams_of([params, grads], states, list(streams)), args)
         for name, value in new.items():  # after the rule: its arguments may be these tensors
             count_on(states, name, value)
-
-
-@hot
-def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Those that have a gradient, and the gradients.
-
-    Each is read once: another thread may take it away at any time.
-    """
-    found = []
-    grads = []
-    for p in params:
-        g = p._grad  # without the call that the property is
-        if g is not None:
-            found.append(p)
-            grads.append(g)
-    return found, grads
-
-
-@hot
-def _with_streams(
-    streams: list[list[Any]], states: list[State], names: list[str]
-) -> list[list[Any]]:
-    """What an update reads, stream by stream."""
-    for name in names:
-        streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
-    return streams
 
 
 @registered_once

@@ -7,8 +7,15 @@ from typing import Any
 from livegrad.creation import zeros_at_once
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
-from livegrad.native.hot import hot
-from livegrad.ops.bookkeeping.update import Rule, apply_rule, define, registered_once, update
+from livegrad.ops.bookkeeping.update import (
+    Rule,
+    apply_rule,
+    buffers_of,
+    define,
+    registered_once,
+    update,
+    with_gradient,
+)
 from livegrad.ops.elementwise.arithmetic import add, clone, mul, neg, sub
 from livegrad.ops.shaping.movement import detach
 from livegrad.ops.support import samples as s
@@ -20,7 +27,6 @@ from livegrad.optim.options import (
     number,
 )
 from livegrad.optim.rows import add_rows, apart
-from livegrad.optim.ruled import with_gradient
 
 # Structural variants, each a registered op: which of these options are in use.
 # "first": the momentum buffer takes the gradient as it is.
@@ -166,7 +172,7 @@ class SGD(Optimizer):
         args: tuple[float, ...],
     ) -> None:
         states = [self.state[p] for p in params]
-        buffers = _buffers(states)
+        buffers = buffers_of(states)
         if len(buffers) == len(params):
             record(sgd_op(flags), (params, grads, buffers), args)
             return
@@ -182,18 +188,6 @@ class SGD(Optimizer):
         record(sgd_op((*flags, "first")), new, args)
         for p, _, buffer in zip(*new, strict=True):
             self.state[p]["momentum_buffer"] = buffer
-
-
-@hot
-def _buffers(states: list[dict[str, Any]]) -> list[Any]:
-    """The buffers of parameters up to the first that has none: most often of all."""
-    found: list[Any] = []
-    for state in states:
-        buffer = state.get("momentum_buffer")
-        if buffer is None:
-            return found
-        found.append(buffer)
-    return found
 
 
 __all__ = ["SGD"]

@@ -51,8 +51,7 @@ FEW, ENOUGH, NEW = 8, 32, 8
 # Operations run alone until flushes are looked at again, which then decide sooner.
 _BETWEEN_LOOKS = 1 << 15
 _SOONER = 8
-# For how many of those a flush of many nodes counts whose structure is known: where that is so,
-# they are better fused.
+# For how many of those a known flush of many nodes counts: such are better fused.
 _MANY_KNOWN = 1 << 10
 # How often an operation is seen until its plan is made (one on numbers is the same whatever it is
 # about), and how many have one.

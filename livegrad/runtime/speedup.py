@@ -42,6 +42,7 @@ Work = Generator[bool, None, None]
 class Speedup:
     """Whether the hot functions have been replaced, or are not going to be.
 
+    nn       on disk? ─► loaded ─► exchanged
     flush    1 ······ 32 ─► translated and compiled elsewhere ─► loaded ─► exchanged
     a call   Python's ························································ native
                                                       while a name is patched: Python's
@@ -74,6 +75,13 @@ class _Decided:
 
 
 DECIDED = _Decided()
+
+
+def load_stored() -> None:
+    """Puts native functions in place that are on disk: when `livegrad.nn` is imported, so that the
+    first steps of a program need not wait for it."""
+    if len(hot.FUNCTIONS) > DECIDED.functions and is_time():
+        go_on()
 
 
 def is_time() -> bool:
@@ -147,7 +155,7 @@ def _made_elsewhere(functions: list[FunctionType]) -> Work:
     if not translations.can_store() or not is_possible() or translations.are_stored(functions):
         return
     if Speedup.making is None:  # else it was begun before an interrupt
-        modules = ", ".join(sorted({function.__module__ for function in functions}))
+        modules = ", ".join(sorted({x.__module__ for x in (*functions, *hot.CLASSES)}))
         Speedup.making = Making(f"import {modules}; from {__name__} import speed_up; speed_up()")
     while not Speedup.making.is_over():
         yield True

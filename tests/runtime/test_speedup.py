@@ -162,6 +162,23 @@ print(Speedup.making._process)
     assert python(source, **settings).stdout == "True\n"
 
 
+def test_what_is_there_is_loaded_before_the_first_step(python, tmp_path):
+    """With nn, for whose parameters the code is; other code serves programs without it."""
+    cache = {"LIVEGRAD_CACHE_DIR": str(tmp_path)}
+    python(BEGIN + "import livegrad.nn; speed_up()", **cache)
+    source = (
+        BEGIN
+        + """
+from livegrad.runtime.counters import counters
+before = len(Speedup.made), len(hot.FUNCTIONS)
+import livegrad.nn, livegrad.optim
+print(before[0], len(Speedup.made) == len(hot.FUNCTIONS) == before[1], counters.flushes)
+"""
+    )
+    assert python(source, **cache).stdout == "0 True 0\n"
+    assert python(BEGIN + "flushes(2); print(len(Speedup.made))", **cache).stdout == "0\n"
+
+
 def test_where_no_process_can_be_started_it_is_done_here(python, tmp_path):
     source = (
         BEGIN

@@ -229,3 +229,47 @@ def _write_each(
             for s, result in zip(op.written, results, strict=True):
                 whole = node_of(mine[s]).meta.dtype.is_complex
                 rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
+
+
+# ------------------------------------------------------------------------ parameters, their state
+#
+# The hot functions of optimisers: here, so that all programs have the same, whether they import
+# those or not, and native code is found when they begin.
+
+
+@hot
+def with_gradient(params: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Those that have a gradient, and the gradients.
+
+    Each is read once: another thread may take it away at any time.
+    """
+    found = []
+    grads = []
+    for p in params:
+        g = p._grad  # without the call that the property is
+        if g is not None:
+            found.append(p)
+            grads.append(g)
+    return found, grads
+
+
+@hot
+def streams_of(
+    streams: list[list[Any]], states: list[dict[str, Any]], names: list[str]
+) -> list[list[Any]]:
+    """What an update reads, stream by stream."""
+    for name in names:
+        streams.append([state[name] for state in states])  # noqa: PERF401 - the subset
+    return streams
+
+
+@hot
+def buffers_of(states: list[dict[str, Any]]) -> list[Any]:
+    """The momentum buffers of parameters up to the first that has none: most often of all."""
+    found: list[Any] = []
+    for state in states:
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            return found
+        found.append(buffer)
+    return found

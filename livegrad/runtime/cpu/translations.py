@@ -49,7 +49,7 @@ def hot_functions(
     """
     if not layout.is_known():
         raise RuntimeError("this interpreter is not known")
-    key = key_of(functions, HOT)
+    key = _key_of_hot(functions)
     with lasting():
         stored = _STORE.look_up(key, originals)
     if stored is not None and jit.is_usable(stored.code):
@@ -71,7 +71,14 @@ def hot_functions(
 
 def are_stored(functions: list[FunctionType], kind: str = HOT) -> bool:
     """Whether functions are on disk as native ones."""
-    return layout.is_known() and _STORE.has(key_of(functions, kind))
+    key = _key_of_hot(functions) if kind == HOT else key_of(functions, kind)
+    return layout.is_known() and _STORE.has(key)
+
+
+def _key_of_hot(functions: list[FunctionType]) -> str:
+    """Native code refers to classes whose slots it reads, too: `nn.Parameter`, if it is there."""
+    classes = sorted([f"{cls.__module__}.{cls.__qualname__}" for cls in CLASSES])
+    return key_of(functions, " ".join([HOT, *classes]))
 
 
 def can_store() -> bool:

@@ -99,7 +99,7 @@ def test_a_truth_value_is_no_number_of_parts():
 
 
 def test_parts_without_a_graph_are_found_again(cut):
-    """In no_grad, and of what is itself a view: with the path from the whole, and writes."""
+    """In no_grad, and of what is itself a view: with its path, and what is written."""
     found = []
     for _ in range(3):
         whole = lg.arange(40.0)
