@@ -26,6 +26,10 @@ MOST_GATHERED = 8 * MOST_PENDING_NODES
 _FIT = 5
 
 
+# Nodes that stand so far apart tell what the others are; programs repeat after other numbers.
+_APART = 17
+
+
 class Gathering:
     """Whether flushes wait; not in a process where long structures repeat."""
 
@@ -70,17 +74,16 @@ def _not_known_to_fit(nodes: list[Node], first: int, end: int) -> int:
 
 @hot
 def _is_graph(nodes: list[Node], first: int) -> bool:
-    """Whether the nodes from a place on belong to a graph, for the most part."""
+    """Whether the nodes from a place on belong to a graph, for the most part: some are asked."""
     in_graph = 0
-    count = len(nodes)
-    place = count
+    asked = 0
+    place = len(nodes)
     while place > first:
-        place -= 1
-        if place > AHEAD:
-            fetch_item(nodes, place - AHEAD)
-        if nodes[place].grad_to is not None:
+        asked += 1
+        if nodes[place - 1].grad_to is not None:
             in_graph += 1
-    return 2 * in_graph > count - first
+        place -= _APART
+    return 2 * in_graph > asked
 
 
 def is_short(count: int) -> bool:
