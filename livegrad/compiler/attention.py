@@ -172,11 +172,11 @@ class _Template(Spans):
         place = b.add(b.mul(widest, BLOCK * self.size), STRIP * self.size)
         several = b.icmp("sgt", self.rows, FEW_ROWS)
         self.rights = _rights(self.columns, self.features, self.width)
-        self.kept = {}
+        self.once: dict[str, tuple[Value, Value]] = {}
         for call in self.kind.kept:
             terms, columns = self.rights[call]
             fits = b.and_(b.icmp("sle", terms, BLOCK), b.icmp("sle", columns, MOST_KEPT))
-            self.kept[call] = b.and_(fits, several), place
+            self.once[call] = b.and_(fits, several), place
             size = b.mul(self._whole(b.smin(columns, MOST_KEPT)), BLOCK * self.size)
             place = b.add(place, size)
 
@@ -210,14 +210,14 @@ class _Template(Spans):
     def bring(self) -> None:
         """Brings together what is the same for all queries of the entry."""
         b, of = self.b, self.of
-        for call, (kept, place) in self.kept.items():
+        for call, (kept, place) in self.once.items():
             right = of["v" if call in ("shares", "values") else "k"]
             if call in ("scores", "shares"):
                 right = self.turned(right)
             terms, columns = self.rights[call]
             with b.if_(kept):
-                once = {"brought": b.const("i64", -1), "panels": place}
-                self._call(call, right, (b.const("i64", 0), terms, columns), once)
+                told = {"brought": b.const("i64", -1), "panels": place}
+                self._call(call, right, (b.const("i64", 0), terms, columns), told)
 
     def row_of(self, name: str, row: Value) -> Value:
         """The address of a row."""
@@ -247,8 +247,8 @@ class _Template(Spans):
             "left": left.address, "left step": left.row, "left term": left.column,
             "sums": sums, "line": line, "onto": b.const("i64", int(onto)),
         }  # fmt: skip
-        if call in self.kept:
-            kept, place = self.kept[call]
+        if call in self.once:
+            kept, place = self.once[call]
             if first is not None:
                 place = b.add(place, b.mul(first, BLOCK * self.size))
             told["brought"] = b.select(kept, b.const("i64", 1), 0)

@@ -182,6 +182,17 @@ def test_gradients_of_causal_attention_against_those_of_its_parts(keys):
         np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("keys", [60, 300])
+def test_dropout_in_attention_drops_the_same_in_gradients(keys):
+    """The result is linear in values: the gradient of its sum by them, times them, is the sum."""
+    q, k, v = [lg.tensor(draw(2, keys, 24, seed=n)) for n in range(3)]
+    v.requires_grad_()
+    y = F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, is_causal=True)
+    (slopes,) = lg.autograd.grad(y.sum(), v)
+    assert not lg.allclose(y, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert (slopes * v).sum().item() == pytest.approx(y.sum().item())
+
+
 def moments(tensor):
     values = tensor.detach().numpy()
     return values.mean(), values.std()
