@@ -19,7 +19,7 @@ _HERE = "livegrad.porting.modules"
 
 # Modules that are elsewhere here. What begins with one of these names is below the other.
 MOVED = {
-    "functorch": "livegrad.func",
+    "functorch": f"{_HERE}.functorch",
     "torch.ao": f"{_HERE}.ao",
     "torch.ao.nn.qat": "livegrad.compress.qat",
     "torch.ao.quantization": "livegrad.compress",

@@ -16,6 +16,7 @@ from livegrad.porting.modules import (
     cpp_extension,
     dispatch,
     flop_counter,
+    functorch,
     ops,
     pytree,
     rebuilding,
@@ -210,3 +211,27 @@ def test_graphs_of_torchscript_are_refused() -> None:
     called: list[int] = []
     lg.cuda._lazy_call(lambda: called.append(1))
     assert not called
+
+
+def test_functorch_makes_functions_of_modules() -> None:
+    net = lg.nn.Sequential(lg.nn.Linear(3, 4), lg.nn.BatchNorm1d(4), lg.nn.Linear(4, 2)).eval()
+    x = lg.randn(5, 3)
+    function, params, buffers = functorch.make_functional_with_buffers(net)
+    assert lg.allclose(function(params, buffers, x), net(x))
+    assert params[0] is not net[0].weight
+    assert params[0].requires_grad
+    assert len(buffers) == 3
+    found = functorch.grad(lambda p: function(p, buffers, x).sum())(params)
+    assert [g.shape for g in found] == [p.shape for p in params]
+    with pytest.raises(RuntimeError, match="has buffers"):
+        functorch.make_functional(net)
+
+
+def test_functorch_stacks_an_ensemble() -> None:
+    nets, x = [lg.nn.Linear(3, 2) for _ in range(4)], lg.randn(5, 3)
+    function, params, buffers = functorch.combine_state_for_ensemble(nets)
+    outputs = functorch.vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+    assert lg.allclose(outputs, lg.stack([net(x) for net in nets]))
+    one, own = functorch.make_functional(nets[1], disable_autograd_tracking=True)
+    assert lg.allclose(one(own, x), nets[1](x))
+    assert not own[0].requires_grad
