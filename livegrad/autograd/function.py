@@ -308,7 +308,7 @@ class Call:
         return pairs
 
 
-def _backward_of(function: Any) -> Callable[..., Any]:
+def _backward_of(function: type[Function]) -> Callable[..., Any]:
     """The method that gives gradients, under either of its names."""
     if function.vjp is Function.vjp:
         return function.backward

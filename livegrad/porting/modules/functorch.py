@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from livegrad.func import (
@@ -21,6 +21,8 @@ from livegrad.func import (
 )
 from livegrad.nn import Module
 from livegrad.tensor import Tensor
+
+__path__: list[str] = []  # `torch._functorch.vmap` is a file elsewhere (porting/names.py)
 
 Tensors = tuple[Tensor, ...]
 
@@ -97,5 +99,5 @@ def _stateless(model: Module) -> Module:
     return copy.deepcopy(model).to("meta")
 
 
-def _values(params: dict[str, Tensor], constant: bool) -> Tensors:
+def _values(params: Mapping[str, Tensor], constant: bool) -> Tensors:
     return tuple([x.detach() if constant else x for x in params.values()])
