@@ -91,6 +91,13 @@ class ScriptModule(Module):
         """What there is to look at: the source, which is what runs."""
         return self.code
 
+    def __getattr__(self, name: str) -> Any:
+        """A method that is asked for in this way, as programs do to see its graph, shows it."""
+        method = getattr(type(self), name, None)
+        if not inspect.isfunction(method):
+            return super().__getattr__(name)
+        return ScriptFunction(types.MethodType(method, self))
+
     @property
     def original_name(self) -> str:
         """The name of the class that was scripted."""

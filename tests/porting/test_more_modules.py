@@ -311,3 +311,13 @@ def test_names_that_packages_import(tmp_path: Path) -> None:
     lines = run("script.py", cwd=tmp_path).stdout.splitlines()
     assert lines[0] == "[1, 2] True 2"
     assert lines[1] == "[3999280408, 2418223825, 1775828080, 3641838301] -1.0"
+
+
+def test_a_method_of_a_traced_module_shows_its_graph() -> None:
+    x = lg.ones(1, 3)
+    net = lg.jit.trace(lg.nn.Linear(3, 2), x)
+    forward = net.__getattr__("forward")
+    assert lg.equal(forward(x), net(x))
+    assert forward.graph == net.graph
+    with pytest.raises(AttributeError, match="nothing"):
+        net.__getattr__("nothing")
