@@ -38,14 +38,6 @@ RESEARCH: list[Program] = [
         """,
     ),
     *several(
-        "thuml+Time-Series-Library",
-        f"""
-        run.py | --task_name long_term_forecast --is_training 1 --model_id t --model TimesNet --d_model 8 --d_ff 8 --top_k 2 {_SERIES}
-        run.py | --task_name long_term_forecast --is_training 1 --model_id t --model iTransformer --d_model 16 --d_ff 16 {_SERIES}
-        """,  # noqa: E501
-        ("ett", "data"),
-    ),
-    *several(
         "thuml+Autoformer",
         f"run.py | --is_training 1 --model_id t --model Autoformer --d_model 16 --d_ff 8 {_SERIES}",
         ("ett", "data"),
