@@ -105,6 +105,7 @@ MOVED = {
     "torch.utils.cpp_extension": f"{_HERE}.cpp_extension",
     "torch.utils.data._utils": "livegrad.utils.data",
     "torch.utils.data._utils.collate": "livegrad.utils.data.collate",
+    "torch.utils.data._utils.pin_memory": f"{_HERE}.pinning",
     "torch.utils.flop_counter": f"{_HERE}.flop_counter",
     "torch.utils.weak": f"{_HERE}.weak",
     "torch.version": f"{_HERE}.version",

@@ -321,3 +321,9 @@ def test_a_method_of_a_traced_module_shows_its_graph() -> None:
     assert forward.graph == net.graph
     with pytest.raises(AttributeError, match="nothing"):
         net.__getattr__("nothing")
+
+
+def test_tensors_are_taken_in_groups() -> None:
+    xs = [lg.zeros(4), lg.zeros(3, dtype=lg.float64), lg.zeros(4), lg.zeros(9), lg.zeros(1)]
+    groups = list(rebuilding._take_tensors(xs, 32))
+    assert [[x.numel() for x in group] for group in groups] == [[4, 4], [9], [1], [3]]
