@@ -31,6 +31,8 @@ __all__ = [
     "_log_api_usage_once",
 ]
 
+__path__: list[str] = []  # names below it are files elsewhere (porting/names.py)
+
 DeviceObjType = Device
 _TensorBase = TensorBase
 _TensorMeta = type(TensorBase)

@@ -71,6 +71,7 @@ from livegrad.dtypes import (
 )
 from livegrad.graph.above import Above as _Above
 from livegrad.graph.meta import Size as Size
+from livegrad.legacy import set_default_tensor_type as set_default_tensor_type
 from livegrad.native.collector import grow_old as _grow_old
 from livegrad.ops.elementwise.arithmetic import (
     abs as abs,
@@ -248,6 +249,7 @@ from livegrad.ops.linalg.determinants import (
     logdet as logdet,
     slogdet as slogdet,
 )
+from livegrad.ops.linalg.extreme import lobpcg as lobpcg
 from livegrad.ops.linalg.functions import (
     cross_of_threes as cross,
     matrix_exp as matrix_exp,
@@ -656,7 +658,6 @@ from livegrad.settings import (
     jagged as jagged,
     preserve_format as preserve_format,
     set_default_device as set_default_device,
-    set_default_tensor_type as set_default_tensor_type,
     set_float32_matmul_precision as set_float32_matmul_precision,
     set_flush_denormal as set_flush_denormal,
     set_num_interop_threads as set_num_interop_threads,
@@ -963,7 +964,7 @@ _MORE = {
     "sym_min sym_not sym_sqrt sym_sum typename",
     "checks": "_check _check_index _check_is_size _check_type _check_value",
     "compress.schemes": "per_channel_affine per_channel_symmetric per_tensor_affine "
-    "per_tensor_symmetric qint32 qint8 quint8",
+    "per_tensor_symmetric qint32 qint8 quint2x4 quint4x2 quint8",
     "control_flow": "cond while_loop",
     "nn.functional": "celu_ rrelu_ selu_ threshold_",
     "debug": "blame breakpoint_on ensure live memory_report predict_peak profile shapes",

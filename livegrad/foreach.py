@@ -16,10 +16,12 @@ from livegrad.tensor import Tensor
 _METHODS = {
     0: "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 "
     "neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero",
-    1: "add sub mul div pow maximum minimum clamp_min clamp_max copy",
+    1: "add sub mul div pow clamp_min clamp_max copy",
     2: "addcdiv addcmul lerp",
 }
 _COUNTS = {name: count for count, names in _METHODS.items() for name in names.split()}
+# Of lists, as in PyTorch, these take numbers and have a form in place, too.
+_OTHERWISE = {"maximum": "clamp_min", "minimum": "clamp_max"}
 PREFIX = "_foreach_"
 
 
@@ -29,6 +31,9 @@ def foreach(name: str) -> Callable[..., Any] | None:
     if method in ("norm", "max"):
         return _foreach_norm if method == "norm" else _foreach_max
     plain = method.removesuffix("_")
+    if plain in _OTHERWISE:
+        method = method.replace(plain, _OTHERWISE[plain])
+        plain = _OTHERWISE[plain]
     if plain not in _COUNTS or (method in ("zero", "copy")):
         return None
     function = _over_lists(method, in_place=method != plain)

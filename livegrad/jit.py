@@ -14,10 +14,10 @@ import copy
 import functools
 import inspect
 import sys
+import types
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, Final as Final, NoReturn, TypeVar
 
 from livegrad.nn.module import Module
@@ -90,6 +90,13 @@ class ScriptModule(Module):
     def graph(self) -> str:
         """What there is to look at: the source, which is what runs."""
         return self.code
+
+    def __getattr__(self, name: str) -> Any:
+        """A method that is asked for in this way, as programs do to see its graph, shows it."""
+        method = getattr(type(self), name, None)
+        if not inspect.isfunction(method):
+            return super().__getattr__(name)
+        return ScriptFunction(types.MethodType(method, self))
 
     @property
     def original_name(self) -> str:
@@ -299,7 +306,7 @@ def wait(future: Any) -> Any:
 
 # Annotations of arguments that are a number or a list: files and names that packages import.
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
-_annotations = ModuleType(f"{__name__}.annotations")
+_annotations = types.ModuleType(f"{__name__}.annotations")
 for _name in ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"):
     setattr(_annotations, _name, list)
 for _name in ("Any", "Dict", "List", "Optional", "Tuple", "Union"):
@@ -313,3 +320,32 @@ def _get_trace_graph(*args: Any, **options: Any) -> NoReturn:
         "jit._get_trace_graph: livegrad has no graph of TorchScript. livegrad.graph(y) shows what "
         "was recorded, livegrad.train.summary(model, x) counts its operations"
     )
+
+
+def is_of_type(obj: Any, target_type: Any) -> bool:
+    """Whether `obj` is of a type such as `list[int]` or `dict[str, Tensor]`; a tuple: of one."""
+    if isinstance(target_type, tuple):
+        return any(is_of_type(obj, one) for one in target_type)
+    holder, held = typing.get_origin(target_type), typing.get_args(target_type)
+    if holder in (typing.Union, types.UnionType):
+        return any(is_of_type(obj, one) for one in held)
+    if holder is None:
+        if target_type in (list, dict, tuple):
+            raise RuntimeError(
+                f"Attempted to use {target_type} without a contained type. Please add a contained "
+                "type, e.g. list[int]"
+            )
+        return target_type is Any or isinstance(obj, target_type or type(None))
+    if not isinstance(obj, holder):
+        return False
+    if holder is dict:
+        return all(is_of_type(k, held[0]) and is_of_type(v, held[1]) for k, v in obj.items())
+    if holder is tuple:
+        return len(obj) == len(held) and all(map(is_of_type, obj, held))
+    return all(is_of_type(x, held[0]) for x in obj)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "isinstance":  # its name in PyTorch, which is Python's own above
+        return is_of_type
+    raise AttributeError(f"module 'livegrad.jit' has no attribute {name!r}")

@@ -79,3 +79,16 @@ def new(
     if not hasattr(values, "__len__"):
         raise TypeError(f"new(): data must be a sequence (got {type(values).__name__})")
     return creation.tensor(values, dtype=dtype, device=device)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Makes the dtype of a type the default dtype: `livegrad.DoubleTensor`, or its name."""
+    if isinstance(t, str) and t.startswith("torch.cuda."):
+        raise TypeError(f"type {t} not available: there is no GPU here")
+    dtype = dtype_of_type(t) if isinstance(t, str) else getattr(t, "dtype", None)
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: got {t!r}; expected a floating type such as "
+            "livegrad.DoubleTensor"
+        )
+    dtypes.set_default_dtype(dtype)

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from livegrad import dtypes
 from livegrad.device import Device, default_device, set_default
-from livegrad.dtypes import DType, Namespace
+from livegrad.dtypes import Namespace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,17 +90,6 @@ def set_default_device(device: Any) -> None:
     It holds for the thread that calls. "meta" makes tensors without data.
     """
     set_default(device)
-
-
-def set_default_tensor_type(t: Any) -> None:
-    """Makes the dtype of a type such as `livegrad.DoubleTensor` the default dtype."""
-    dtype = getattr(t, "dtype", None)
-    if not isinstance(dtype, DType) or not dtype.is_floating_point:
-        raise TypeError(
-            f"set_default_tensor_type: got {t!r}; expected a floating type such as "
-            "livegrad.DoubleTensor"
-        )
-    dtypes.set_default_dtype(dtype)
 
 
 def set_warn_always(mode: bool) -> None:

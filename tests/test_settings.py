@@ -94,6 +94,18 @@ def test_default_tensor_type() -> None:
         lg.set_default_tensor_type(lg.LongTensor)
 
 
+def test_default_tensor_type_by_name() -> None:
+    lg.set_default_tensor_type("torch.DoubleTensor")
+    try:
+        assert lg.zeros(1).dtype is lg.float64
+    finally:
+        lg.set_default_tensor_type("torch.FloatTensor")
+    with pytest.raises(TypeError, match="expected a floating type"):
+        lg.set_default_tensor_type("torch.LongTensor")
+    with pytest.raises(TypeError, match="there is no GPU"):
+        lg.set_default_tensor_type("torch.cuda.FloatTensor")
+
+
 def test_constants() -> None:
     assert lg.zeros(3)[:, lg.newaxis].shape == (3, 1)
     assert lg.full((1,), -lg.inf).item() == -lg.inf

@@ -101,7 +101,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     with duals:
         starts = list(_duals.tangents)
         weight = duals.variable(zeros_like(tensor))
-        rows = duals.pull([tensor], [weight], starts)
+        rows = duals.rows([tensor], [weight], starts)
         pairs = [
             (row, _duals.tangents[node].to(row.dtype))
             for row, node in zip(rows, starts, strict=True)

@@ -21,6 +21,7 @@ from livegrad.autograd.hooks import RemovableHandle
 from livegrad.autograd.modes import enable_grad
 from livegrad.autograd.reverse import Pair, fit, run_after
 from livegrad.autograd.saved import ACTIVE, Packed, packed
+from livegrad.autograd.tangents import Pushed, is_first_walk
 from livegrad.graph.family import IN_FUNCTION
 from livegrad.graph.handle import Handle, new_share, node_of, share_of, wrap
 from livegrad.graph.meta import Meta, meta_of
@@ -73,6 +74,7 @@ class FunctionCtx:
 
     def __init__(self) -> None:
         self._saved: tuple[Any, ...] = ()
+        self._for_jvp: tuple[Any, ...] | None = None
         self._outputs: list[Output] = []
         self._constant: tuple[Tensor, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
@@ -80,20 +82,17 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors (or None) for `backward`, with the values they have now."""
-        for x in tensors:
-            if x is not None and not isinstance(x, Handle):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but got {type(x).__name__}. "
-                    "Set other objects as attributes of ctx"
-                )
-        # The tensor with its node: it may be written to later, and while it is held its value is
-        # computed and kept.
-        self._saved = tuple([None if x is None else (x, node_of(x)) for x in tensors])
+        self._saved = _kept("save_for_backward", tensors)
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keeps tensors (or None) for `jvp`, with the values they have now."""
+        self._for_jvp = _kept("save_for_forward", tensors)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved, with the history that makes gradients of `backward` itself right."""
-        return tuple([_unpack(kept) for kept in self._saved])
+        kept = self._for_jvp if self._for_jvp is not None and is_first_walk() else self._saved
+        return tuple([_unpack(x) for x in kept])
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Says that no gradient flows through these outputs."""
@@ -138,6 +137,19 @@ class FunctionCtx:
         return self._notes
 
 
+def _kept(where: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each tensor with its node: it may be written to later, and while it is held its value is
+    computed and kept.
+    """
+    for x in tensors:
+        if x is not None and not isinstance(x, Handle):
+            raise TypeError(
+                f"{where} can only save variables, but got {type(x).__name__}. Set other objects "
+                "as attributes of ctx"
+            )
+    return tuple([None if x is None else (x, node_of(x)) for x in tensors])
+
+
 def _unpack(kept: Any) -> Any:
     if kept is None:
         return None
@@ -166,7 +178,8 @@ class Function:
         y = Square.apply(x)
 
     `backward` takes one gradient per output and returns one per argument of `forward` (None for
-    those without). It may itself be differentiated, as it is written with tensors.
+    those without). It may itself be differentiated, as it is written with tensors. Forward mode
+    asks `jvp`, if there is one, and else what `backward` says.
     """
 
     @staticmethod
@@ -183,8 +196,19 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Gives the gradients of the arguments from those of the outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom Function to use "
-            "it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    # Another name for `backward`: a Function has one of the two.
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Gives the tangents of the outputs from those of the arguments (None: not one's own)."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
         )
 
     # The class of ctx, which has the Function's name: ctx is the grad_fn of the outputs.
@@ -231,6 +255,7 @@ class Call:
         self.function = function
         self.ctx = ctx
         self.inputs = ctx._given_nodes = nodes
+        self.pushed: Pushed | None = None
         self.metas: list[Meta | None] = [
             node_of(y).meta if isinstance(y, Handle) else None for y in outputs
         ]
@@ -238,12 +263,16 @@ class Call:
     def pull(self, received: dict[int, Tensor]) -> list[Pair]:
         """Runs the user's backward on the gradients of the outputs, by place."""
         with setting(site=None):
+            if is_first_walk() and self.function.jvp is not Function.jvp:
+                if self.pushed is None:
+                    self.pushed = Pushed(self.function, self.ctx, self.inputs)
+                return self.pushed.pull(self.inputs, received)
             arrived = tuple([received.get(i) for i in range(len(self.metas))])
             for hook in list((self.ctx._hooks_before or {}).values()):
                 changed = hook(arrived)
                 arrived = arrived if changed is None else tuple(changed)
             grads = [self._gradient(i, g) for i, g in enumerate(arrived)]
-            results = self.function.backward(self.ctx, *grads)
+            results = _backward_of(self.function)(self.ctx, *grads)
             results = results if isinstance(results, tuple | list) else (results,)
             if self.ctx._hooks_after:
                 results = self._hooked(list(results), arrived)
@@ -277,6 +306,18 @@ class Call:
                 continue  # as in PyTorch, nobody looks at what goes nowhere
             pairs.append((x, _checked(g, x.meta, f"Function {name}", i)))
         return pairs
+
+
+def _backward_of(function: type[Function]) -> Callable[..., Any]:
+    """The method that gives gradients, under either of its names."""
+    if function.vjp is Function.vjp:
+        return function.backward
+    if function.backward is not Function.backward:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    return function.vjp
 
 
 def _connect(call: Call, results: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from livegrad.autograd.backward import grad
+from livegrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from livegrad.autograd.modes import no_grad
 from livegrad.dtypes import FLOAT, float64
 from livegrad.graph.handle import Handle, node_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from livegrad.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+Jacobians = dict[int, list[Array]]  # by input, for each output
+Way = Callable[..., Jacobians]  # func, args, the inputs that are asked for, outputs
 
 
 class GradcheckError(RuntimeError):
@@ -49,13 +52,19 @@ def gradcheck(
     """Whether the gradients of `func` at `inputs` agree with central differences.
 
     Every entry of the Jacobian must satisfy |analytical - numerical| <= atol + rtol * |numerical|.
-    Inputs that require gradients should be float64 or complex128. The options after
-    `raise_exception` are accepted for PyTorch's sake and change nothing.
+    Inputs that require gradients should be float64 or complex128. Forward mode is checked if
+    `check_forward_ad` says so, reverse mode unless `check_backward_ad` says no. The other options
+    after `raise_exception` are accepted for PyTorch's sake and change nothing.
     """
     args = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError(
+            "Expected at least one of check_forward_ad and check_backward_ad to be True"
+        )
     try:
         _check_inputs(args)
-        _check_first_order(func, args, eps, atol, rtol)
+        ways = [_pushed] * check_forward_ad + [_pulled] * check_backward_ad
+        _check_first_order(func, args, ways, eps, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -126,19 +135,26 @@ def _check_inputs(args: tuple[Any, ...]) -> None:
 
 
 def _check_first_order(
-    func: Callable[..., Any], args: tuple[Any, ...], eps: float, atol: float, rtol: float
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    ways: list[Way],
+    eps: float,
+    atol: float,
+    rtol: float,
 ) -> None:
+    """Compares the Jacobians that each of the `ways` gives with central differences."""
     outputs = _float_outputs(func(*args))
     if not any(_requires_grad(y) for y in outputs):
         _check_flat(func, args, outputs, eps, atol, rtol)
         return
     wanted = [i for i, x in enumerate(args) if _requires_grad(x)]
     numerical = {i: _numerical(func, args, i, outputs, eps) for i in wanted}
-    for o, y in enumerate(outputs):
-        analytical = _analytical(y, [args[i] for i in wanted])
-        for i, found in zip(wanted, analytical, strict=True):
-            shapes = _real_shape(args[i]), _real_shape(y)
-            _compare(found, numerical[i][o], *shapes, (o, i), atol, rtol)
+    for way in ways:
+        analytical = way(func, args, wanted, outputs)
+        for o, y in enumerate(outputs):
+            for i in wanted:
+                shapes = _real_shape(args[i]), _real_shape(y)
+                _compare(analytical[i][o], numerical[i][o], *shapes, (o, i), way, atol, rtol)
 
 
 def _check_flat(
@@ -154,6 +170,33 @@ def _check_flat(
                 raise GradcheckError(
                     f"gradcheck: output {o} does not require grad, but it changes with input {i}"
                 )
+
+
+def _pulled(
+    func: Callable[..., Any], args: tuple[Any, ...], wanted: list[int], outputs: list[Tensor]
+) -> Jacobians:
+    """Jacobians by reverse mode, for each input one per output."""
+    rows = [_analytical(y, [args[i] for i in wanted]) for y in outputs]
+    return {i: [row[k] for row in rows] for k, i in enumerate(wanted)}
+
+
+def _pushed(
+    func: Callable[..., Any], args: tuple[Any, ...], wanted: list[int], outputs: list[Tensor]
+) -> Jacobians:
+    """Jacobians by forward mode, for each input one per output."""
+    found = {i: [np.zeros((_count(args[i]), _count(y))) for y in outputs] for i in wanted}
+    for i in wanted:
+        for index in range(_count(args[i])):
+            unit = np.zeros(tuple(args[i].shape), args[i].dtype.storage)
+            _reals(unit)[index] = 1.0
+            fresh = [_copy(x) for x in args]
+            with dual_level():
+                fresh[i] = make_dual(fresh[i], from_array(unit, args[i].dtype))
+                for o, y in enumerate(_float_outputs(func(*fresh))):
+                    tangent = unpack_dual(y).tangent
+                    if tangent is not None:
+                        found[i][o][index] = _reals(_array(tangent))
+    return found
 
 
 def _analytical(y: Tensor, inputs: list[Tensor]) -> list[Array]:
@@ -225,6 +268,7 @@ def _compare(
     x_shape: tuple[int, ...],
     y_shape: tuple[int, ...],
     which: tuple[int, int],
+    way: Way,
     atol: float,
     rtol: float,
 ) -> None:
@@ -235,8 +279,9 @@ def _compare(
     row, column = np.unravel_index(int(np.nanargmax(excess)), excess.shape)
     x_index = tuple(int(k) for k in np.unravel_index(int(row), tuple(x_shape) or (1,)))
     y_index = tuple(int(k) for k in np.unravel_index(int(column), tuple(y_shape) or (1,)))
+    mode = "computed with forward mode " if way is _pushed else ""
     raise GradcheckError(
-        f"Jacobian mismatch for output {which[0]} with respect to input {which[1]}: "
+        f"Jacobian {mode}mismatch for output {which[0]} with respect to input {which[1]}: "
         f"{int((excess > 0).sum())} of {excess.size} entries differ.\n"
         f"Worst: d output{list(y_index)} / d input{list(x_index)}: "
         f"numerical {expected[row, column]:.8g}, analytical {found[row, column]:.8g}.\n"

@@ -88,6 +88,8 @@ from livegrad.compress.schemes import (
     per_tensor_symmetric as per_tensor_symmetric,
     qint8 as qint8,
     qint32 as qint32,
+    quint2x4 as quint2x4,
+    quint4x2 as quint4x2,
     quint8 as quint8,
 )
 from livegrad.compress.structured import (

@@ -37,6 +37,7 @@ class Scheme:
 
 qint8 = QuantizedType("qint8", -128, 127)
 quint8 = QuantizedType("quint8", 0, 255)
+quint4x2, quint2x4 = QuantizedType("quint4x2", 0, 15), QuantizedType("quint2x4", 0, 3)
 qint32 = QuantizedType("qint32", -(2**31), 2**31 - 1)
 
 per_tensor_affine = Scheme("per_tensor_affine", False, False)

@@ -229,7 +229,7 @@ class Pushforward:
             starts = list(level.nodes)
             self.weights = [level.variable(zeros_like(y)) for y in self.outputs]
             self.weight_nodes = level.nodes[len(starts) :]
-            self.rows = level.pull(self.outputs, self.weights, starts)
+            self.rows = level.rows(self.outputs, self.weights, starts)
             self.result = level.released(out)
             self.aux = level.released(aux)
 

@@ -315,6 +315,9 @@ class _ConvTransposeNd(_ConvNd):
         return tuple(added)
 
 
+_ConvTransposeMixin = _ConvTransposeNd  # an older name, which packages ask for
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """See `livegrad.nn.functional.conv_transpose1d`."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 F = TypeVar("F")
 
 ParamsT = Iterable[Any]
+StateDict: TypeAlias = dict[str, Any]
 # What such optimisers end their docstrings with.
 _foreach_doc = _fused_doc = _capturable_doc = _differentiable_doc = _maximize_doc = ""
 _params_doc = ""

@@ -435,6 +435,9 @@ class Optimizer:
             "param_groups": self.param_groups,
         }
 
+    def _patch_step_function(self) -> None:
+        """Nothing: `step` calls hooks anyway. Optimisers that wrap another call this in PyTorch."""
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "_step_pre_hooks" not in self.__dict__:

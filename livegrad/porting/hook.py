@@ -176,7 +176,11 @@ class Finder:
 
     def find_distributions(self, context: Any) -> list[Any]:
         """So that `importlib.metadata.version("torch")` is what `torch.__version__` says."""
-        return [_distribution()] if context.name == names.ROOT else []
+        if context.name == names.ROOT:
+            return [_distribution(names.ROOT, version.__version__)]
+        if context.name == "torchvision" and not names.has_torchvision():
+            return [_distribution(context.name, livegrad.vision.__version__)]
+        return []
 
 
 def _spec(name: str, loader: Any, place: str | None, package: bool) -> ModuleSpec:
@@ -185,17 +189,17 @@ def _spec(name: str, loader: Any, place: str | None, package: bool) -> ModuleSpe
     return spec
 
 
-def _distribution() -> Any:
-    """What packaging is told of torch."""
+def _distribution(name: str, its_version: str) -> Any:
+    """What packaging is told of torch, or of torchvision."""
     from importlib.metadata import Distribution  # which takes 10 ms
 
     class Installed(Distribution):
         def read_text(self, filename: str) -> str | None:
-            text = f"Metadata-Version: 2.1\nName: {names.ROOT}\nVersion: {version.__version__}\n"
+            text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {its_version}\n"
             return text if filename == "METADATA" else None
 
         def locate_file(self, path: Any) -> Any:
-            raise FileNotFoundError(f"torch is livegrad here, and has no file {path}")
+            raise FileNotFoundError(f"{name} is livegrad here, and has no file {path}")
 
     return Installed()
 

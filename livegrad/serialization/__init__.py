@@ -37,4 +37,5 @@ from livegrad.serialization.public import (
 
 # What `map_location` may be, for annotations.
 MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+DEFAULT_PROTOCOL = 2  # of pickle, in files that PyTorch reads
 FileLike: TypeAlias = str | PathLike[str] | IO[bytes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livegrad.jit import is_tracing
 from livegrad.vision import (
     datasets as datasets,
     io as io,
@@ -24,3 +25,8 @@ def set_image_backend(backend: str) -> None:
     """Accepts "PIL", the only one."""
     if backend != "PIL":
         raise ValueError(f"Invalid backend '{backend}'. Options are 'PIL'")
+
+
+def _is_tracing() -> bool:
+    """Whether `jit.trace` runs what calls this: model code asks torchvision for it."""
+    return is_tracing()

@@ -8,6 +8,7 @@ import pytest
 
 import livegrad as lg
 from livegrad.autograd import Function, grad, gradcheck, gradgradcheck, once_differentiable
+from livegrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from livegrad.graph.state import flush
 
 
@@ -319,3 +320,93 @@ def test_checkpoint_runs_backward_inside_backward():
     Checkpoint.apply(lambda a: (a * w).exp(), x).sum().backward()
     close(x.grad, [2 * np.exp(1.0)])
     close(w.grad, [0.5 * np.exp(1.0)])
+
+
+class Pushes(Function):
+    """exp(x) * y and x + y, of which only `jvp` is told; what it keeps is gone after one use."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.slope = x.exp()
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x.exp() * y)
+        return x.exp() * y, x + y
+
+    @staticmethod
+    def jvp(ctx, gx, gy):
+        (product,) = ctx.saved_tensors
+        slope = ctx.slope
+        del ctx.slope
+        return gx * product + gy * slope, gx + gy
+
+
+def test_forward_mode_asks_jvp_once():
+    x, y = leaf(0.5, 1.0), leaf(2.0, 3.0)
+    with dual_level():
+        both = Pushes.apply(make_dual(x, lg.ones_like(x)), make_dual(y, 2 * lg.ones_like(y)))
+        tangents = [unpack_dual(z).tangent for z in (both[0].sin(), *both)]
+    e, value = np.exp([0.5, 1.0]), np.exp([0.5, 1.0]) * [2.0, 3.0]
+    close(tangents[1], value + 2 * e)
+    close(tangents[0], np.cos(value) * (value + 2 * e))
+    close(tangents[2], [3.0, 3.0])
+    with pytest.raises(NotImplementedError, match="backward or vjp"):
+        both[0].sum().backward()
+
+
+class Squares(Function):
+    """x squared, whose `backward` cannot be differentiated."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 2 * ctx.saved_tensors[0] * t
+
+
+class WrongTangent(Squares):
+    @staticmethod
+    def jvp(ctx, t):
+        return 5 * ctx.saved_tensors[0] * t
+
+
+def test_gradcheck_looks_at_forward_mode():
+    assert gradcheck(Squares.apply, (leaf(0.5, 2.0),), check_forward_ad=True)
+    assert gradcheck(WrongTangent.apply, (leaf(0.5, 2.0),))
+    with pytest.raises(RuntimeError, match="computed with forward mode"):
+        gradcheck(WrongTangent.apply, (leaf(0.5, 2.0),), check_forward_ad=True)
+
+
+def test_gradcheck_of_forward_mode_alone():
+    args = (leaf(0.5), leaf(2.0))
+    assert gradcheck(Pushes.apply, args, check_forward_ad=True, check_backward_ad=False)
+
+
+class Triples(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def vjp(ctx, g):
+        return g * 3
+
+
+class Twice(Triples):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+def test_vjp_is_another_name_for_backward():
+    x = leaf(1.0, 2.0)
+    close(grad(Triples.apply(x).sum(), x)[0], [3.0, 3.0])
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+        grad(Twice.apply(x).sum(), x)

@@ -85,6 +85,8 @@ def _foreach(lib: Any) -> Any:
         *lib._foreach_mul(xs, [2.0, 3.0]),
         *lib._foreach_div(xs, ys),
         *lib._foreach_maximum(xs, ys),
+        *lib._foreach_maximum(xs, 0.5),
+        *lib._foreach_minimum(xs, [0.0, 1.0]),
         *lib._foreach_clamp_min(xs, 0.0),
         *lib._foreach_addcdiv(xs, ys, ys, value=0.5),
         *lib._foreach_addcmul(xs, ys, ys, [1.0, 2.0]),
@@ -94,6 +96,8 @@ def _foreach(lib: Any) -> Any:
         *lib._foreach_norm(xs),
         *lib._foreach_norm(xs, 1),
     ]
+    lib._foreach_maximum_(xs, ys)
+    lib._foreach_minimum_(xs, 3.5)
     lib._foreach_mul_(xs, 0.5)
     lib._foreach_copy_(ys, xs)
     return [x.tolist() for x in [*out, *xs, *ys]]

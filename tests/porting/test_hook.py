@@ -56,6 +56,14 @@ out += [importlib.util.find_spec("torch").name, importlib.util.find_spec("torch.
     ]  # fmt: skip
 
 
+def test_torchvision_has_a_version(tmp_path: Path) -> None:
+    text = """
+import importlib.metadata, torchvision
+out += [importlib.metadata.version("torchvision") == torchvision.__version__]
+"""
+    assert told(text, tmp_path) == [True]
+
+
 def test_programs_print_torchs_names(tmp_path: Path) -> None:
     text = "import torch\nout += [str(torch.ones(2).shape), str(torch.float32), str(torch.strided)]"
     assert told(text, tmp_path) == ["torch.Size([2])", "torch.float32", "torch.strided"]

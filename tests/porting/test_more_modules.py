@@ -12,10 +12,14 @@ import livegrad as lg
 from livegrad import _C
 from livegrad.porting import hook, names
 from livegrad.porting.modules import (
+    batched,
     contexts,
     cpp_extension,
     dispatch,
     flop_counter,
+    foreach_utils,
+    functorch,
+    members,
     ops,
     pytree,
     rebuilding,
@@ -210,3 +214,116 @@ def test_graphs_of_torchscript_are_refused() -> None:
     called: list[int] = []
     lg.cuda._lazy_call(lambda: called.append(1))
     assert not called
+
+
+def test_functorch_makes_functions_of_modules() -> None:
+    net = lg.nn.Sequential(lg.nn.Linear(3, 4), lg.nn.BatchNorm1d(4), lg.nn.Linear(4, 2)).eval()
+    x = lg.randn(5, 3)
+    function, params, buffers = functorch.make_functional_with_buffers(net)
+    assert lg.allclose(function(params, buffers, x), net(x))
+    assert params[0] is not net[0].weight
+    assert params[0].requires_grad
+    assert len(buffers) == 3
+    found = functorch.grad(lambda p: function(p, buffers, x).sum())(params)
+    assert [g.shape for g in found] == [p.shape for p in params]
+    with pytest.raises(RuntimeError, match="has buffers"):
+        functorch.make_functional(net)
+
+
+def test_functorch_stacks_an_ensemble() -> None:
+    nets, x = [lg.nn.Linear(3, 2) for _ in range(4)], lg.randn(5, 3)
+    function, params, buffers = functorch.combine_state_for_ensemble(nets)
+    outputs = functorch.vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+    assert lg.allclose(outputs, lg.stack([net(x) for net in nets]))
+    one, own = functorch.make_functional(nets[1], disable_autograd_tracking=True)
+    assert lg.allclose(one(own, x), nets[1](x))
+    assert not own[0].requires_grad
+
+
+def test_tensors_are_sorted_by_device_and_dtype() -> None:
+    xs = [lg.zeros(2), lg.zeros(2, dtype=lg.float64), lg.zeros(3)]
+    groups = foreach_utils._group_tensors_by_device_and_dtype([xs, [1, 2, 3], []], True)
+    lists, places = groups[lg.device("cpu"), lg.float32]
+    assert places == [0, 2]
+    assert lists[0] == [xs[0], xs[2]]
+    assert lists[1:] == [[1, 3], []]
+    assert groups[lg.device("cpu"), lg.float64][1] == [1]
+
+
+def test_members_are_swapped() -> None:
+    net, other = lg.nn.Linear(2, 3), lg.ones(3, 2)
+    before = net.weight
+    assert members.swap_tensor(net, "weight", other) is before
+    assert net.weight is other
+    assert members.swap_tensor(net, "more", other, allow_missing=True) is members._MISSING
+    assert net.more is other
+    members.swap_tensor(net, "bias", members._MISSING)
+    assert not hasattr(net, "bias")
+    with pytest.raises(AttributeError, match="no attribute `none`"):
+        members.swap_tensor(net, "none", other)
+    with pytest.raises(KeyError, match="has no"):
+        members.swap_tensor(net, "a.b", other)
+
+
+def test_batched_tensors_are_told() -> None:
+    seen = []
+
+    def look(x: Any) -> Any:
+        seen.append(batched.is_batchedtensor(x * 2))
+        return x
+
+    lg.vmap(look)(lg.ones(2, 3))
+    assert seen == [True]
+    assert not batched.is_batchedtensor(lg.ones(2))
+    with pytest.raises(NotImplementedError, match="vmap"):
+        batched._add_batch_dim(lg.ones(2), 0, 1)
+
+
+def test_isinstance_of_torchscript() -> None:
+    said = lg.jit.isinstance
+    assert said([1, 2], list[int])
+    assert not said([1, "a"], list[int])
+    assert said({"a": lg.ones(1)}, dict[str, lg.Tensor])
+    assert said((1, "a"), tuple[int, str])
+    assert not said((1, 2), tuple[int])
+    assert said(None, int | None)
+    assert said(1, (str, int))
+    with pytest.raises(RuntimeError, match="without a contained type"):
+        said([1], list)
+
+
+OLD = """
+import torch
+from torch._dynamo.exc import TorchDynamoException, Unsupported
+from torch.distributed._tensor.experimental import implicit_replication
+from torch.serialization import DEFAULT_PROTOCOL
+from torch.utils.data._utils.worker import _generate_state
+torch.utils.backcompat.broadcast_warning.enabled = True
+leaves, _ = torch.utils._pytree.tree_flatten([1, (2,)])
+with implicit_replication():
+    print(leaves, issubclass(Unsupported, TorchDynamoException), DEFAULT_PROTOCOL)
+print(_generate_state(123456789012345, 3), torch.distributed.rpc.api.UNSET_RPC_TIMEOUT)
+"""
+
+
+def test_names_that_packages_import(tmp_path: Path) -> None:
+    write(tmp_path, script=OLD)
+    lines = run("script.py", cwd=tmp_path).stdout.splitlines()
+    assert lines[0] == "[1, 2] True 2"
+    assert lines[1] == "[3999280408, 2418223825, 1775828080, 3641838301] -1.0"
+
+
+def test_a_method_of_a_traced_module_shows_its_graph() -> None:
+    x = lg.ones(1, 3)
+    net = lg.jit.trace(lg.nn.Linear(3, 2), x)
+    forward = net.__getattr__("forward")
+    assert lg.equal(forward(x), net(x))
+    assert forward.graph == net.graph
+    with pytest.raises(AttributeError, match="nothing"):
+        net.__getattr__("nothing")
+
+
+def test_tensors_are_taken_in_groups() -> None:
+    xs = [lg.zeros(4), lg.zeros(3, dtype=lg.float64), lg.zeros(4), lg.zeros(9), lg.zeros(1)]
+    groups = list(rebuilding._take_tensors(xs, 32))
+    assert [[x.numel() for x in group] for group in groups] == [[4, 4], [9], [1], [3]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 
 from livegrad.distributed import autograd as _autograd
@@ -20,6 +21,8 @@ from livegrad.distributed.rpc.workers import (
 )
 
 PyRRef = RRef
+UNSET_RPC_TIMEOUT = -1.0  # the time that was set when calls were begun
+api = sys.modules[__name__]  # `torch.distributed.rpc.api`, where PyTorch keeps these
 dist_autograd = _autograd
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -73,15 +76,38 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return inner(*args, **kwargs) if args or kwargs else inner
 
 
+@contextmanager
+def disable_cache_limit() -> Iterator[None]:
+    """A block that changes nothing: plans are kept as long as there is room."""
+    yield
+
+
+class TorchDynamoException(RuntimeError):
+    """What PyTorch's tracer raises; nothing does here, but programs catch it."""
+
+
+_FAULTS = (
+    "BackendCompilerFailed FailOnRecompileLimitHit InternalTorchDynamoError InvalidBackend "
+    "RecompileError TorchRuntimeError Unsupported UserError"
+).split()
+
+
 # `torch._dynamo.utils.counters` and `torch._dynamo.eval_frame` are files that programs import.
 utils = ModuleType(f"{__name__}.utils")
 utils.__dict__.update(
     counters=defaultdict(Counter),
     is_compile_supported=lambda device_type: False,
+    disable_cache_limit=disable_cache_limit,
+    warn_once=cache(warnings.warn),
 )
 eval_frame = ModuleType(f"{__name__}.eval_frame")
 eval_frame.__dict__["OptimizedModule"] = OptimizedModule
-for _module in (utils, eval_frame):
+exc = ModuleType(f"{__name__}.exc")
+exc.__dict__.update(
+    {"TorchDynamoException": TorchDynamoException}
+    | {name: type(name, (TorchDynamoException,), {"__module__": exc.__name__}) for name in _FAULTS}
+)
+for _module in (utils, eval_frame, exc):
     sys.modules[_module.__name__] = _module
 
 

@@ -62,6 +62,26 @@ def register_pytree_node(
 _register_pytree_node = register_pytree_node
 
 
+def _list_flatten(d: Iterable[Any]) -> tuple[list[Any], None]:
+    """The items of a list; no context."""
+    return list(d), None
+
+
+def _list_unflatten(values: Iterable[Any], context: None) -> list[Any]:
+    """The list of the items."""
+    return list(values)
+
+
+def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[tuple[Any, Any]], None]:
+    """The items of a list with their places; no context."""
+    return [(SequenceKey(i), v) for i, v in enumerate(d)], None
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether `obj` is a tuple with names that C made, such as what `torch.max` gives there."""
+    return isinstance(obj, tuple) and hasattr(type(obj), "n_sequence_fields")
+
+
 def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
     """The items of a dict with their keys, and the keys."""
     return [(MappingKey(k), v) for k, v in d.items()], list(d)

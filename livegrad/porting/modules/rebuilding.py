@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from livegrad import cat
@@ -34,6 +35,28 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
     """Parts of a flat tensor, shaped like others."""
     parts = flat.split([x.numel() for x in tensors])
     return tuple(part.view_as(x) for part, x in zip(parts, tensors, strict=True))
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Lists of tensors of one dtype, of no more bytes together than the limit if they are several.
+
+    Among those of one dtype the order stays.
+    """
+    waiting: dict[DType, list[Tensor]] = {}
+    for x in tensors:
+        group = waiting.setdefault(x.dtype, [])
+        if group and sum(map(_bytes, [*group, x])) > size_limit:
+            yield group
+            group = waiting[x.dtype] = []
+        group.append(x)
+    yield from waiting.values()
+
+
+def _bytes(x: Any) -> int:
+    if x.is_sparse:
+        x = x.coalesce()
+        return _bytes(x.indices()) + _bytes(x.values())
+    return int(x.numel() * x.element_size())
 
 
 def _element_size(dtype: DType) -> int:

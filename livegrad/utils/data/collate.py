@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ Array = np.ndarray[Any, Any]
 CollateMap = dict[Any, Callable[..., Any]]
 
 _NOT_NUMBERS = "SaUO"  # letters of NumPy dtypes: strings and objects
+np_str_obj_array_pattern = re.compile(f"[{_NOT_NUMBERS}]")  # the same for code made for torch
 
 
 def default_convert(data: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from livegrad.random import Generator
 from livegrad.utils.data.collate import default_collate, default_convert
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from livegrad.utils.data.crew import Crew
 
 T_co = TypeVar("T_co", covariant=True)
+_collate_fn_t: TypeAlias = Callable[[list[Any]], Any]  # for annotations
+_worker_init_fn_t: TypeAlias = Callable[[int], None]
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 

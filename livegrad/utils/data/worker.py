@@ -83,6 +83,12 @@ def seed_everything(seed: int) -> None:
     manual_seed(seed)
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Four words for the NumPy generator of a worker, as PyTorch draws them."""
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(x) for x in np.random.SeedSequence(words).generate_state(4)]
+
+
 # ---------------------------------------------------------------------------------------- worker
 
 

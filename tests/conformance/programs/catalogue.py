@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conformance.programs.program import Program, several
 from tests.conformance.programs.readme import blocks
-
-
-@dataclass(frozen=True)
-class Program:
-    """A script of a repository, its arguments, and the data it looks for: (kind, place)."""
-
-    repo: str
-    path: str
-    args: tuple[str, ...] = ()
-    data: tuple[tuple[str, str], ...] = ()
-    text: str | None = None  # of a script that is a block of a document
-    first: str = ""  # another script that makes its data
-
-    @property
-    def name(self) -> str:
-        """What the table calls it."""
-        return f"{self.repo.replace('+', '/')}: {self.path}"
-
-
-def _all(repo: str, lines: str, *data: tuple[str, str], below: str = "") -> list[Program]:
-    """One program for each line: a path, and its arguments."""
-    found = []
-    for line in lines.strip().splitlines():
-        path, *args = line.split("|")
-        found.append(Program(repo, below + path.strip(), tuple(" ".join(args).split()), data))
-    return found
+from tests.conformance.programs.research import RESEARCH
 
 
 def _mnist(place: str) -> tuple[str, str]:
@@ -39,7 +14,7 @@ def _mnist(place: str) -> tuple[str, str]:
 
 
 EXAMPLES = [
-    *_all(
+    *several(
         "pytorch+examples",
         """
         mnist/main.py | --epochs 1
@@ -52,7 +27,7 @@ EXAMPLES = [
         _mnist("data"),
         _mnist("mnist_forward_forward/data"),
     ),
-    *_all(
+    *several(
         "pytorch+examples",
         """
         regression/main.py
@@ -88,7 +63,7 @@ EXAMPLES = [
     ),
 ]
 
-YUNJEY = _all(
+YUNJEY = several(
     "yunjey+pytorch-tutorial",
     """
     01-basics/linear_regression/main.py
@@ -106,7 +81,7 @@ YUNJEY = _all(
     below="tutorials/",
 )
 
-NLP = _all(
+NLP = several(
     "graykode+nlp-tutorial",
     """
     1-1.NNLM/NNLM.py
@@ -124,7 +99,7 @@ NLP = _all(
     """,
 )
 
-JOHNSON = _all(
+JOHNSON = several(
     "jcjohnson+pytorch-examples",
     """
     autograd/two_layer_net_autograd.py
@@ -137,7 +112,7 @@ JOHNSON = _all(
     """,
 )
 
-ZERO_TO_ALL = _all(
+ZERO_TO_ALL = several(
     "hunkim+PyTorchZeroToAll",
     """
     03_auto_gradient.py
@@ -165,7 +140,7 @@ ZERO_TO_ALL = _all(
     _mnist("data"),
 )
 
-MORVAN = _all(
+MORVAN = several(
     "MorvanZhou+PyTorch-Tutorial",
     """
     201_torch_numpy.py
@@ -191,7 +166,7 @@ MORVAN = _all(
     below="tutorial-contents/",
 )
 
-GAN = _all(
+GAN = several(
     "eriklindernoren+PyTorch-GAN",
     """
     aae/aae.py | --n_epochs 1
@@ -218,7 +193,7 @@ GAN = _all(
 )
 
 KARPATHY = [
-    *_all(
+    *several(
         "karpathy+makemore",
         """
         makemore.py | --max-steps 60 --type transformer --n-embd 32 --num-workers 1
@@ -229,8 +204,8 @@ KARPATHY = [
         makemore.py | --max-steps 60 --type bigram --num-workers 1
         """,
     ),
-    *_all("karpathy+ng-video-lecture", "bigram.py\ngpt.py"),
-    *_all(
+    *several("karpathy+ng-video-lecture", "bigram.py\ngpt.py"),
+    *several(
         "karpathy+minGPT",
         """
         projects/adder/adder.py | --trainer.max_iters=40 --model.model_type=gpt-nano
@@ -251,7 +226,7 @@ KARPATHY = [
     ),
 ]
 
-MINIMAL_RL = _all(
+MINIMAL_RL = several(
     "seungeunrho+minimalRL",
     """
     REINFORCE.py
@@ -269,7 +244,7 @@ MINIMAL_RL = _all(
     """,
 )
 
-DISTRIBUTED = _all(
+DISTRIBUTED = several(
     "pytorch+examples",
     """
     ddp/example.py
@@ -295,7 +270,7 @@ _ANN, _GAN, _DQN = (
     "09-경쟁하며_학습하는_GAN",
     "10-주어진_환경과_상호작용하며_성장하는_DQN",
 )
-KEON = _all(
+KEON = several(
     "keon+3-min-pytorch",
     f"""
     {_ANN}/autograd_basic.py
@@ -316,7 +291,7 @@ KEON = _all(
     _mnist(f"{_CNN}/.data"),
 )
 
-BEGINNER = _all(
+BEGINNER = several(
     "L1aoXingyu+pytorch-beginner",
     """
     01-Linear Regression/Linear_Regression.py
@@ -349,7 +324,7 @@ BEGINNER = _all(
     ],
 )
 
-DIFFEQ = _all(
+DIFFEQ = several(
     "rtqichen+torchdiffeq",
     """
     ode_demo.py | --niters 20 --test_freq 10 --data_size 200
@@ -364,7 +339,7 @@ DIFFEQ = _all(
     below="examples/",
 )
 
-LABML = _all(
+LABML = several(
     "labmlai+annotated_deep_learning_paper_implementations",
     """
     transformers/label_smoothing_loss.py
@@ -389,7 +364,7 @@ LABML = _all(
     below="labml_nn/",
 )
 
-IGNITE = _all(
+IGNITE = several(
     "pytorch+ignite",
     """
     mnist/mnist.py | --epochs 1
@@ -405,10 +380,10 @@ IGNITE = _all(
 )
 
 OTHERS = [
-    *_all("tkipf+pygcn", "pygcn/train.py | --epochs 10", ("cora", "data/cora")),
-    *_all("lucidrains+x-transformers", "train_copy.py\ntrain_parity.py"),
-    *_all("cloneofsimo+minDiffusion", "superminddpm.py", _mnist("data")),
-    *_all(
+    *several("tkipf+pygcn", "pygcn/train.py | --epochs 10", ("cora", "data/cora")),
+    *several("lucidrains+x-transformers", "train_copy.py\ntrain_parity.py"),
+    *several("cloneofsimo+minDiffusion", "superminddpm.py", _mnist("data")),
+    *several(
         "rasbt+LLMs-from-scratch",
         """
         appendix-A/01_main-chapter-code/DDP-script.py
@@ -419,7 +394,7 @@ OTHERS = [
     ),
 ]
 
-LOEBER = _all(
+LOEBER = several(
     "patrickloeber+pytorchTutorial",
     """
     02_tensor_basics.py
@@ -439,7 +414,7 @@ LOEBER = _all(
     _mnist("data"),
 )
 
-PERSSON = _all(
+PERSSON = several(
     "aladdinpersson+Machine-Learning-Collection",
     """
     Basics/pytorch_tensorbasics.py
@@ -461,7 +436,7 @@ PERSSON = _all(
     below="ML/Pytorch/",
 )
 
-PTRBLCK = _all(
+PTRBLCK = several(
     "ptrblck+pytorch_misc",
     """
     LocallyConnected2d.py
@@ -482,7 +457,7 @@ PTRBLCK = _all(
     _mnist("data"),
 )
 
-CLEANRL = _all(
+CLEANRL = several(
     "vwxyzjn+cleanrl",
     """
     ppo.py | --total-timesteps 2000 --no-cuda
@@ -497,7 +472,7 @@ CLEANRL = _all(
 )
 
 SEQUENCES = [
-    *_all(
+    *several(
         "locuslab+TCN",
         """
         adding_problem/add_test.py | --cuda --epochs 1 --seq_len 20 --levels 3 --batch_size 1024
@@ -505,20 +480,20 @@ SEQUENCES = [
         """,
         below="TCN/",
     ),
-    *_all("karpathy+pytorch-made", "made.py"),
-    *_all(
+    *several("karpathy+pytorch-made", "made.py"),
+    *several(
         "kamenbliznashki+normalizing_flows",
         """
         planar_flow.py | --train --n_steps 100 --flow_length 4
         """,
     ),
-    *_all("fxia22+pointnet.pytorch", "pointnet/model.py"),
-    *_all("google-research+torchsde", "examples/sde_gan.py | --steps 5"),
-    *_all(
+    *several("fxia22+pointnet.pytorch", "pointnet/model.py"),
+    *several("google-research+torchsde", "examples/sde_gan.py | --steps 5"),
+    *several(
         "patrick-kidger+torchcde",
         "example/time_series_classification.py | --num_epochs 2",
     ),
-    *_all("Diego999+pyGAT", "train.py | --epochs 3 --no-cuda", ("cora", "data/cora")),
+    *several("Diego999+pyGAT", "train.py | --epochs 3 --no-cuda", ("cora", "data/cora")),
 ]
 
 # PyTorch's own tutorials, whose code is the same here, in a smaller repository.
@@ -538,7 +513,7 @@ _PLACES = """
     recipes_source/recipes
     unstable_source
 """.split()
-TUTORIALS = _all(
+TUTORIALS = several(
     "PyTorchKorea+tutorials-kr",
     """
     advanced_source/numpy_extensions_tutorial.py
@@ -625,5 +600,5 @@ def programs(checkouts: Path) -> list[Program]:
     ]
     scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
     scripts += [DISTRIBUTED, KEON, BEGINNER, DIFFEQ, LABML, IGNITE]
-    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, SEQUENCES, TUTORIALS]
+    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, SEQUENCES, TUTORIALS, RESEARCH]
     return [*(program for part in scripts for program in part), *OTHERS, *found]

@@ -78,6 +78,20 @@ def _cora(place: Path) -> None:
             print(a, b, sep="\t", file=file)
 
 
+def _ett(place: Path) -> None:
+    """Hours of seven series, in the file of the first transformer of ETT: a file of CSV."""
+    random = np.random.RandomState(0)
+    hours = np.arange(17420)
+    waves = [np.sin(hours * (i + 1) * np.pi / 36) for i in range(7)]
+    values = np.stack(waves, 1) + 0.3 * random.randn(len(hours), 7)
+    begin = np.datetime64("2016-07-01T00:00:00")
+    with (place / "ETTh1.csv").open("w") as file:
+        print("date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT", file=file)
+        for hour, row in zip(hours, values, strict=True):
+            date = str(begin + np.timedelta64(int(hour), "h")).replace("T", " ")
+            print(date, *[f"{x:.4f}" for x in row], sep=",", file=file)
+
+
 _MAKERS = {
     "mnist": _mnist,
     "fashion": _fashion,
@@ -85,4 +99,5 @@ _MAKERS = {
     "words": _words,
     "input": _input,
     "cora": _cora,
+    "ett": _ett,
 }

@@ -133,3 +133,27 @@ def test_matrices_lie_by_columns_so_flat_copies_are_copies():
         assert y.ne(0).any()
         with pytest.raises(RuntimeError, match="view size is not compatible"):
             y.view(-1)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("generalised", [True, False])
+def test_lobpcg(largest: bool, generalised: bool) -> None:
+    random = np.random.RandomState(0)
+    a = random.randn(7, 7)
+    a, b = a + a.T, np.diag(np.arange(1.0, 8.0)) if generalised else np.eye(7)
+    given = lg.tensor(b) if generalised else None
+    values, vectors = lg.lobpcg(lg.tensor(a), k=2, B=given, largest=largest)
+    wanted = np.sort(np.linalg.eigvals(np.linalg.solve(b, a)).real)
+    np.testing.assert_allclose(values.numpy(), wanted[::-1][:2] if largest else wanted[:2])
+    x = vectors.numpy()
+    np.testing.assert_allclose(a @ x, b @ x * values.numpy(), atol=1e-9)
+    np.testing.assert_allclose(x.T @ b @ x, np.eye(2), atol=1e-9)
+
+
+def test_lobpcg_refuses() -> None:
+    assert lg.lobpcg(lg.eye(6).to_sparse())[0].tolist() == [1.0]
+    assert lg.lobpcg(lg.eye(9), X=lg.ones(9, 3))[1].shape == (9, 3)
+    with pytest.raises(ValueError, match="smaller than 3 x the number"):
+        lg.lobpcg(lg.eye(5), k=2)
+    with pytest.raises(AssertionError, match="must be square"):
+        lg.lobpcg(lg.ones(3, 4))
