@@ -16,7 +16,7 @@ from livegrad import dtypes
 from livegrad.autograd import no_grad
 from livegrad.creation import tensor
 from livegrad.graph.state import LOCAL
-from livegrad.ops.bookkeeping.counts import counted
+from livegrad.runtime.counts import counted
 from livegrad.runtime.values import number_of
 from livegrad.tensor import Tensor
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from livegrad.creation import full_like, zeros_at_once
 from livegrad.graph.elsewhere import Sparse
 from livegrad.graph.op import Op
-from livegrad.ops.bookkeeping.counts import equally_old
 from livegrad.ops.bookkeeping.update import (
     apply_rule,
     define,
@@ -24,6 +23,7 @@ from livegrad.optim.counting import count_on, number_in
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import number
 from livegrad.optim.rows import apart, update_rows
+from livegrad.runtime.counts import equally_old
 
 # Structural variants of a rule, each a registered op: which options are in use.
 Flags = tuple[str, ...]

@@ -8,8 +8,7 @@ spot, by the plan of the one operation, and is never pending: as if a flush came
 bits do not depend on it. What repeats in large flushes stays lazy, and is fused. Now and then the
 program is looked at again.
 
-    flushes of few nodes, or of new ones ──► on ──► operations run alone, ──► off, to look again
-                                                    or many known nodes
+    flushes of few nodes, or of new ones ──► on ──► operations run alone ──► off, to look again
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ FEW, ENOUGH, NEW = 8, 32, 8
 # Operations run alone until flushes are looked at again, which then decide sooner.
 _BETWEEN_LOOKS = 1 << 15
 _SOONER = 8
-# For how many of those a known flush of many nodes counts: such are better fused.
-_MANY_KNOWN = 1 << 10
 # How often an operation is seen until its plan is made (one on numbers is the same whatever it is
 # about), and how many have one.
 _SIGHTS, _SIGHTS_OF_NUMBERS = 16, 4
@@ -112,8 +109,6 @@ def forget() -> None:
 def note_flush(count: int) -> None:
     """Notes a flush of so many nodes whose structure was known."""
     if AT_ONCE.is_on:
-        if count > FEW:
-            _note_alone(_MANY_KNOWN)
         return
     if count > FEW:
         _EVIDENCE.flushes = 0
@@ -184,16 +179,10 @@ def run_alone(spec: Spec, inputs: tuple[Node, ...], args: tuple[Any, ...]) -> Bu
         made = allocate_from(way.home, way.nbytes)
         if call_native(_CODE.address, way.table_at, id(inputs), id(args), id(made)) == 0:
             return None
-    _note_alone(1)
-    return made
-
-
-@hot
-def _note_alone(count: int) -> None:
-    """Counts operations that were run alone, until flushes are looked at again."""
-    _EVIDENCE.left -= count
+    _EVIDENCE.left -= 1
     if _EVIDENCE.left < 0:
         _turn_off()
+    return made
 
 
 @hot

@@ -25,7 +25,7 @@ def test_what_is_in_memory() -> None:
     of = {(each.kind, name): each for each in report.held for name in each.names}
     assert of["parameter", "weight"].nbytes >= 100 * 50 * 4
     assert of["gradient", "weight"].values == 2
-    assert of["optimiser", "exp_avg of weight"].values == 4
+    assert of["optimiser", "exp_avg of weight"].values == 5  # and one count of steps
     mine = [each for each in report.held if (64, 1000) in each.shapes]
     assert len(mine) == 1
     assert mine[0].line.startswith("test_memory_report.py:")

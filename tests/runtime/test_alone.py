@@ -83,17 +83,6 @@ def test_after_a_while_the_program_is_looked_at_again(at_once):
     assert not AT_ONCE.is_on
 
 
-def test_large_flushes_that_repeat_turn_it_off(at_once):
-    """What repeats is fused; only what is run alone had been counted."""
-    w = lg.ones(40, 40)
-    for _ in range(2 * alone.ENOUGH):
-        y = w
-        for _ in range(2 * alone.FEW):
-            y = y @ w
-        y.sum().item()
-    assert not AT_ONCE.is_on
-
-
 def test_nothing_is_pending(at_once):
     x = lg.tensor([[1.0, 2.0], [3.0, 4.0]])
     _, y = often(lambda: x[1, 0] + 2.5)

@@ -71,11 +71,7 @@ class Reduce(Lowering):
 
     def nothing(self, node: Node, x: Any) -> Any:
         """A fold over dims of size 1 only."""
-        alone = cast(x, node.meta.dtype)
-        begins_at_zero = (
-            node.op.combine in ("sum", "wide_sum") and node.meta.dtype.is_floating_point
-        )
-        return add(alone, 0.0) if begins_at_zero else alone  # 0 + -0 is 0
+        return cast(x, node.meta.dtype)
 
     def apart(self, node: Node, x: Any) -> Any:
         """One run of dims, then the others.
@@ -133,6 +129,14 @@ class Reduce(Lowering):
             return kernel.add("fold", (combine, stream), (), dtype, False)
         value = kernel.value(read.node, read.index)
         return kernel.add("reduce", combine, (value,), dtype, False, fixed=False)
+
+
+class Sum(Reduce):
+    """Begins at 0, also where there is one value: 0 + -0 is 0."""
+
+    def nothing(self, node: Node, x: Any) -> Any:
+        alone = cast(x, node.meta.dtype)
+        return add(alone, 0.0) if node.meta.dtype.is_floating_point else alone
 
 
 class Place(Reduce):

@@ -148,7 +148,7 @@ def test_integers_give_the_default_float() -> None:
         (NotImplementedError, lambda: A.gelu(lg.tensor([1]))),
         (NotImplementedError, lambda: A.elu(lg.tensor([1]))),
         (NotImplementedError, lambda: M.frac(lg.tensor([1]))),
-        (RuntimeError, lambda: A.gelu(lg.tensor([1.0]), "fast")),
+        (RuntimeError, lambda: A.gelu(lg.tensor([1.0]), approximate="fast")),
         (RuntimeError, lambda: A.prelu(lg.ones(2, 3), lg.ones(2))),
         (RuntimeError, lambda: C.clamp(lg.tensor([1.0]))),
         (RuntimeError, lambda: E.where(lg.tensor([1]), 1.0, 2.0)),

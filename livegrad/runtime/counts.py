@@ -1,7 +1,7 @@
 """Numbers in the states of parameters (`optim/counting.py`): those of equal age have one node.
 
-Here, and not there, because hot functions are made once for all programs, also those without an
-optimiser.
+Here, and not there, because hot functions are the same for all programs, also those without an
+optimiser: native code is kept for them together.
 """
 
 from __future__ import annotations
