@@ -344,6 +344,8 @@ def scatter_reduce(
     if not include_self:
         base = _scatter(name, SCATTER, input, dim, index, neutral(reduce, dtype))
     if reduce not in ("sum", "mean"):
+        if dtype.is_complex and not node_of(index).meta.numel:
+            reduce = "prod"  # nothing is compared, so it does not matter that there is no order
         return _scatter(name, SCATTER_FOLD, base, dim, index, src, reduce)
     total = _scatter(name, SCATTER_ADD, base, dim, index, src)
     if reduce == "sum":

@@ -217,14 +217,16 @@ def _record_variance(
 def _without_freedom(op: Op, out: Tensor, x: Tensor) -> None:
     """Gives the variance of all of too few values PyTorch's gradient, which is no function of `x`.
 
-    It is infinite, or NaN for values that are the mean; that of the deviation is NaN.
+    It is infinite, or NaN for values that are the mean. That of the deviation is divided by it,
+    and so is one.
     """
-    node = node_of(x)
+    node, attrs = node_of(x), out._node.attrs
 
     def pull(g: Tensor) -> list[tuple[Node, Tensor]]:
         values = detach(wrap(node))
-        is_nan = eq(values, mean(values)) if op is VAR else eq(values, values)
-        slope = where(is_nan, math.nan, math.inf)
+        slope = where(eq(values, mean(values)), math.nan, math.inf)
+        if op is STD:
+            g = div(g, mul(record(STD, (wrap(node),), attrs), 2))
         return [(node, cast(mul(g, slope), node.meta.dtype))]
 
     if out._node.grad_to is True:
