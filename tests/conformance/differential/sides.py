@@ -101,6 +101,7 @@ def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
 AFTER_WRITES = (
     "Expected more than 1 value per channel when training",
     "element 0 of tensors does not require grad",
+    "running_mean should contain",
 )
 
 
@@ -108,8 +109,8 @@ def may_be_half_done(line: str, error: Exception) -> bool:
     """Whether a line that raised did something before that, of which nothing is refused.
 
     A loop that writes to a tensor of inference mode is refused with its first write, which PyTorch
-    does, and then refuses. A module that normalises batches counts one before it looks at its size,
-    and before a backward pass that has nowhere to go.
+    does, and then refuses. A module that normalises batches counts one before it looks at its
+    sizes, and before a backward pass that has nowhere to go.
     """
     if any(text in str(error) for text in AFTER_WRITES):
         return True
