@@ -60,6 +60,8 @@ OF_TRANSFORM = [
 ]
 OF_TWO_DIMS = "a = T.ones(2, 3, requires_grad=True); d = a * 1"
 HOOKED = "d.register_hook(lambda g: g * 0)"
+OF_MODULE = "a = T.nn.Linear(2, 2); b = a.state_dict()['weight']; b.fill_(1)"
+TIMES_TWO = "with T.no_grad(): a.weight.mul_(2)"
 ADDING = "d.register_hook(lambda g: g + 1)"
 NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
 
@@ -73,6 +75,8 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
         ([ENDING_IN_NAN, "F.softshrink(a.flip(0)).sum().backward()", "check()"], "clips or shri"),
         ([ENDING_IN_NAN, "F.hardtanh(a).sum().backward()", ADDED, "check()"], None),
         ([*RETURNED, "check()"], "counts writes for itself"),
+        ([OF_MODULE, "a.half().float()", TIMES_TWO, "check()"], "counts writes for itself"),
+        ([OF_MODULE, f"b.add_(1) if {OTHER} else b.data.add_(1)", "check()"], None),
         ([LEAVING, f"c.add_(1) if {OTHER} else b.data.add_(1)", "check()"], None),
         (
             ["a = T.ones(2, 3); b = a.T", "a.data = b.clone()", "b.set_(a)", "check()"],

@@ -434,8 +434,10 @@ def explanation_of_version(name: str, theirs: dict[str, Any], lines: Sequence[st
 
 
 def counts_for_others(x: torch.Tensor, theirs: dict[str, Any]) -> bool:
-    """Whether PyTorch counts writes to another storage for `x`."""
+    """Whether PyTorch counts writes to another storage for `x`: also to parameters of modules."""
     tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    modules = [m for m in theirs.values() if isinstance(m, torch.nn.Module)]
+    tensors += [y for m in modules for y in (*m.parameters(), *m.buffers())]
     return any(storage(y) != storage(x) for y in counted_with(x, tensors))
 
 
