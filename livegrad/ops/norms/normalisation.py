@@ -28,7 +28,7 @@ from livegrad.ops.making.generate import filled
 from livegrad.ops.norms.channel_norm import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, record_norm
 from livegrad.ops.norms.running_statistics import check_running, update, with_statistics
 from livegrad.ops.shaping.joining import pad
-from livegrad.ops.shaping.movement import whole
+from livegrad.ops.shaping.movement import reshape_to, whole
 from livegrad.ops.shaping.slicing import narrow
 from livegrad.ops.support import samples as s
 
@@ -85,11 +85,24 @@ def batch_normed(
             return x.clone()
         raise IndexError(f"batch_norm: expected input of at least 2 dims; got {list(meta.shape)}")
     check_running("batch_norm", meta.shape[1], running_mean=mean, running_var=variance)
+    weight, bias = [_per_channel(t, meta) for t in (weight, bias)]
+    if not meta.numel and not training:
+        mean, variance = [_per_channel(t, meta) for t in (mean, variance)]
     if training:
         y = record_norm(BATCH_NORM, x, weight, bias, eps)
         update("batch", x, mean, variance, momentum)
         return y
     return with_statistics("batch_norm", x, mean, variance, weight, bias, eps)
+
+
+def _per_channel(given: Tensor | None, x: Meta) -> Tensor | None:
+    """What has a number for each channel, in whatever shape; of no values, also of any dtype."""
+    if given is None:
+        return None
+    meta = node_of(given).meta
+    if meta.shape != (x.shape[1],) and meta.numel == x.shape[1]:
+        given = reshape_to(given, (x.shape[1],))
+    return given if x.numel else to_dtype(given, x.dtype)
 
 
 def instance_norm(
