@@ -21,6 +21,7 @@ from torchtext.datasets import AG_NEWS
 from torchtext.vocab import build_vocab_from_iterator
 
 torchtext.disable_torchtext_deprecation_warning()
+torch.manual_seed(0)  # a word that was never seen has the vector that it began with
 tokenizer = get_tokenizer("basic_english")
 tokens = (tokenizer(text) for _, text in AG_NEWS("here", "train"))
 words = build_vocab_from_iterator(tokens, specials=["<unk>"])
