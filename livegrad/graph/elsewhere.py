@@ -25,7 +25,7 @@ from livegrad.graph.meta import Meta, Shape, Sizes, meta_of, on_device
 from livegrad.graph.node import Node, Site, Spec
 from livegrad.graph.op import Op
 from livegrad.graph.site import user_site
-from livegrad.graph.state import LOCAL, Runtime, flush, flush_many
+from livegrad.graph.state import LOCAL, Runtime, flush
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -237,7 +237,7 @@ def _wait(out: Tensor) -> None:
     state.nodes.append(node)
     state.handles.append(out)
     if len(state.nodes) > state.most and not state.held:
-        flush_many(node)
+        flush("many nodes were pending", node)
 
 
 def _brought(x: Tensor, device: Device) -> Tensor:

@@ -20,8 +20,6 @@ from livegrad.native.hot import hot, hot_slots
 # by pending nodes, have gathered.
 MOST_PENDING_NODES = 8192
 MOST_PENDING_BYTES = 1 << 28
-# The first nodes of a thread, which show that its first step is no small one.
-_FIRST_NODES = 64
 
 
 class Ranges:
@@ -131,7 +129,6 @@ class State:
         self.seen = 0
         self.shared = False
         self._clear()
-        self.most = _FIRST_NODES  # see `flush_many`
         self.base, self.limit = Ranges.take()
 
     def start_anew(self) -> None:
@@ -363,8 +360,6 @@ class Runtime:
     by_pieces = False
     # puts_off(state): whether more nodes may gather before they are flushed: runtime/gathering.py.
     puts_off: Callable[[State], bool]
-    # speed_up_early(): loads hot functions that are on disk before the first flush.
-    speed_up_early: Callable[[], None]
 
 
 def flush(reason: str, *roots: Node) -> None:
@@ -377,15 +372,8 @@ def flush(reason: str, *roots: Node) -> None:
 
 
 def flush_many(node: Node) -> None:
-    """Computes what is pending because it has become much, unless more may gather.
-
-    The first nodes of a thread are few: there is more to be recorded quickly.
-    """
+    """Computes what is pending because it has become much, unless more may gather."""
     state = LOCAL.state
-    if state.most == _FIRST_NODES:
-        state.most = MOST_PENDING_NODES
-        Runtime.speed_up_early()
-        return
     if state.flusher is not None or state.most < 0 or not Runtime.puts_off(state):
         flush("many nodes were pending", node)
 

@@ -27,7 +27,7 @@ from livegrad.graph.losses import note_update
 from livegrad.graph.node import Interior, LeafRef, Node, is_in_vain, place_of
 from livegrad.graph.op import REGISTRY
 from livegrad.graph.record import record
-from livegrad.graph.state import AT_ONCE, LOCAL, setting
+from livegrad.graph.state import AT_ONCE, LOCAL, State, setting
 from livegrad.graph.views import (
     counts_writes,
     in_place_of,
@@ -132,6 +132,16 @@ def wrote_to_own_node(x: Any, value: Any, first: int) -> bool:
 
 
 @hot
+def _place_of_last(state: State, value: Any, first: int) -> int:
+    """Where a value is pending that was recorded last, not before the node `first`; else -1."""
+    place = len(state.nodes) - 1
+    node = value._node
+    if node.index < first or place < 0 or state.nodes[place] is not node:
+        return -1
+    return place if state.handles[place] is value and node.inputs else -1
+
+
+@hot
 def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
     """Writes a value under no_grad to a leaf without views, as `p -= rate * p.grad` does.
 
@@ -147,10 +157,8 @@ def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
         return False
     if x._share is not None or value._share is not None or value is x:
         return False
-    place = len(state.nodes) - 1
-    if node.index < first or place < 0 or state.nodes[place] is not node:
-        return False
-    if state.handles[place] is not value or id(to()) != id(x) or not node.inputs:
+    place = _place_of_last(state, value, first)
+    if place < 0 or id(to()) != id(x):
         return False
     node.grad_to = to
     state.handles[place] = x
@@ -187,10 +195,8 @@ def wrote_to_data(x: Any, value: Any, first: int) -> bool:
         return False
     if not is_current(share) or not is_current(own) or whole._was_view is False:
         return False
-    place = len(state.nodes) - 1
-    if node.index < first or place < 0 or state.nodes[place] is not node:
-        return False
-    if state.handles[place] is not value or not node.inputs:
+    place = _place_of_last(state, value, first)
+    if place < 0:
         return False
     node.grad_to = to
     state.handles[place] = cell

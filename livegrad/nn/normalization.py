@@ -13,10 +13,6 @@ from livegrad.nn.parameter import Parameter
 from livegrad.tensor import Tensor
 
 
-def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return one_or_several(normalized_shape)
-
-
 class Affine(Module):
     """A norm that is followed by a scale and a shift, each of which may be left out."""
 
@@ -62,7 +58,7 @@ class LayerNorm(Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _sizes(normalized_shape)
+        self.normalized_shape = one_or_several(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
@@ -92,7 +88,7 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _sizes(normalized_shape)
+        self.normalized_shape = one_or_several(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:

@@ -91,18 +91,6 @@ def flush(reason: str, roots: tuple[Node, ...], is_new: bool = False) -> None:
         raise
 
 
-def _speed_up() -> None:
-    """Does a part of what there is to do until all hot functions are native."""
-    if len(FUNCTIONS) > DECIDED.functions and is_time():
-        go_on()
-
-
-def speed_up_early() -> None:
-    """`_speed_up` in the middle of a first step that has many nodes: it need not be the slowest."""
-    with _lock:
-        _speed_up()
-
-
 def puts_off(state: State) -> bool:
     """Whether a flush of many nodes waits for more: see gathering.py."""
     with _lock:  # pieces are for one thread at a time
@@ -186,12 +174,12 @@ def _released(function: Any) -> Any:
 
 if sys.version_info >= (3, 14):
     flush = _released(flush)
-    speed_up_early = _released(speed_up_early)
     puts_off = _released(puts_off)
 
 
 def _flush_locked(state: State, reason: str, roots: tuple[Node, ...], is_new: bool) -> None:
-    _speed_up()
+    if len(FUNCTIONS) > DECIDED.functions and is_time():
+        go_on()
     if len(STATES) > 1 or ORPHANED:
         _look_around(state)
     if FLUSHING:
@@ -492,7 +480,6 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
 def install() -> None:
     """Makes this module the runtime of the graph."""
     Runtime.flush = flush
-    Runtime.speed_up_early = speed_up_early
     Runtime.puts_off = puts_off
     Runtime.evaluate = evaluate
     Runtime.finder = finder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import optim
-from livegrad.graph.state import LOCAL, Runtime, flush
+from livegrad.graph.state import LOCAL, flush
 from livegrad.runtime import report
 
 
@@ -183,25 +182,6 @@ def test_a_missing_root_may_depend_on_what_is_pending():
         return x * 2 if (w * 2).sum() > 0 else x
 
     assert lg.vmap(f)(lg.ones(2, 3)).tolist() == [[2.0] * 3] * 2
-
-
-def test_a_first_step_of_many_nodes_has_hot_functions_loaded_on_the_way(monkeypatch):
-    """Those that are on disk: the first flush of a thread may be far away."""
-    loaded = []
-    monkeypatch.setattr(Runtime, "speed_up_early", lambda: loaded.append(pending()))
-
-    def two_steps():
-        for _ in range(2):
-            x = lg.ones(3)
-            for _ in range(100):
-                x = x + 1
-            assert x.tolist() == [101.0] * 3
-
-    thread = threading.Thread(target=two_steps)
-    thread.start()
-    thread.join()
-    assert len(loaded) == 1
-    assert 0 < loaded[0] < 100
 
 
 @pytest.mark.parametrize(

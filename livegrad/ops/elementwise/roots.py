@@ -11,6 +11,7 @@ from livegrad.graph.record import unary
 from livegrad.ops.elementwise.arithmetic import define, div, mul, neg
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.support import parts, samples as s
+from livegrad.ops.support.numbers import NUMBERS
 from livegrad.ops.support.out import casting, plain
 
 if TYPE_CHECKING:
@@ -130,6 +131,3 @@ def number_over(number: Any, x: Tensor) -> Tensor:
     ):
         return mul(reciprocal(x), number)
     return div(number, x)
-
-
-NUMBERS = (bool, int, float, complex)

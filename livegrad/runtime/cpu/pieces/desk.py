@@ -123,7 +123,7 @@ _SOURCE = "from livegrad.runtime.cpu.pieces.desk import native; native(waits=Tru
 
 
 # Repeated, it is new memory that is written once.
-_ZERO = array("q", [0])
+ZERO = array("q", [0])
 # Tables with an entry per pending node.
 _BY_PLACE = (VALUES, USES, TARGETS, DEPTHS, KEPT, ROWS, NUMBERED)
 # Lists, with the place on the desk where the end of each is told.
@@ -162,7 +162,7 @@ class Desk:
         self.fit(64)
 
     def _put_table(self, place: int, words: int) -> None:
-        table = self.tables[place] = _ZERO * words
+        table = self.tables[place] = ZERO * words
         self[place] = table.buffer_info()[0]
 
     def __getitem__(self, place: int) -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
-
 from livegrad.graph.node import Node
 from livegrad.native.calls import put_word, quotient, word_at
 from livegrad.native.hot import hot
 from livegrad.runtime.cpu.pieces.calling import call_with_3
-from livegrad.runtime.cpu.pieces.desk import Desk, Native
+from livegrad.runtime.cpu.pieces.desk import ZERO, Desk, Native
 from livegrad.runtime.cpu.pieces.families import family_of
 from livegrad.runtime.cpu.pieces.layout import MISSING_ROWS, WORD
 from livegrad.runtime.cpu.pieces.linking import (
@@ -31,8 +29,6 @@ from livegrad.runtime.cpu.pieces.linking import (
 )
 from livegrad.runtime.cpu.pieces.uses import WAITING_WORDS
 
-_ZERO = array("q", [0])
-
 
 class Walk:
     """A walk, and the memory of its tables: see linking.py. `targets` is the address of one.
@@ -48,14 +44,14 @@ class Walk:
         self.interior: list[Node] = recorded.interior
         count, leaves = len(self.interior), len(recorded.leaves)
         total = count + leaves
-        self.rows = _ZERO * count
+        self.rows = ZERO * count
         rows = self.rows.buffer_info()[0]
         edges = call_with_3(code.find_rows, desk.address, id(self.interior), rows)
         computed = desk[MISSING_ROWS] // WORD
         self.is_pending = not computed
         # A block for each contribution and each sum, all of which there may be at a time.
         self.blocks = 2 * edges + total
-        self.memory = _ZERO * _words(edges, count, leaves, computed)
+        self.memory = ZERO * _words(edges, count, leaves, computed)
         self.address = self.memory.buffer_info()[0]
         self.targets = _lay_out(self.address, self.interior, rows, edges, leaves, computed)
         number = 0 if computed else count
