@@ -92,7 +92,6 @@ def run(
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the page; 0: any.")
 @click.option("--save", "file", default=None, help="Write the record there: .html, .lgv, .json.")
 @click.option("--values", is_flag=True, help="Take statistics of all values, now and then.")
-@click.option("--torch", is_flag=True, help="PROGRAM is one of PyTorch's: see livegrad run.")
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or print the link.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -102,14 +101,14 @@ def view(
     port: int,
     file: str | None,
     values: bool,
-    torch: bool,
     browser: bool,
     program: str,
     arguments: tuple[str, ...],
 ) -> None:
     """Show PROGRAM in a browser while it runs, as it is; or a record, or two to compare (.lgv).
 
-    With --save alone nothing is opened: the program runs, and the record is written.
+    A PyTorch program runs with livegrad in the place of torch, as by livegrad run. With --save
+    nothing is opened: the program runs, and the record is written.
     """
     command = livegrad.view.command  # imported when first used
     if not Path(program).is_file():
@@ -125,7 +124,7 @@ def view(
             command.checked(file)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--save") from None
-    start = partial(running.run_script if torch else running.run_plain, program, arguments)
+    start = partial(running.run_script, program, arguments)
     todo.append(partial(command.run_watched, start, port, file, values, browser))
 
 

@@ -31,11 +31,6 @@ _HOOK = os.path.join(os.path.dirname(_HERE), "livegrad", "porting", "hook.py")
 def run_script(path: str, arguments: Sequence[str]) -> None:
     """Runs a file, or the `__main__` of a directory or an archive; "-" is standard input."""
     prepare()
-    run_plain(path, arguments)
-
-
-def run_plain(path: str, arguments: Sequence[str]) -> None:
-    """The same for a program of livegrad's own: torch stays what it is."""
     sys.argv = [path, *arguments]
     if path == "-":
         sys.path.insert(0, "")

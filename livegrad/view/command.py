@@ -58,7 +58,7 @@ def _save_run(start: Callable[[], None], file: Path, values: bool) -> None:
     finally:
         watching.recorder.stop()
         save(watching.document, file)
-        print(f"livegrad view: the record is in {file}", file=sys.stderr)
+        print(f"livegrad view: the record is in {file}{_but(watching)}", file=sys.stderr)
 
 
 def _tell(made: View, browser: bool) -> None:
@@ -72,5 +72,13 @@ def _stay(made: View) -> None:
     # Ctrl-C may come as soon as it is spoken of.
     with suppress(KeyboardInterrupt):
         ended = f"livegrad view: the program has ended; {made.url} stays until Ctrl-C"
-        print(ended, file=sys.stderr)
+        print(f"{ended}{_but(made.watch)}", file=sys.stderr)
         made.wait()
+
+
+def _but(watching: Watch | None) -> str:
+    """What is said of a record with nothing in it: a program may compute with something else, or in
+    other processes and threads."""
+    if watching is None or watching.steps:
+        return ""
+    return " (nothing is in it: this thread has computed nothing with livegrad)"

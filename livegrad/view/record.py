@@ -37,58 +37,23 @@ from livegrad.graph.node import Node, Site
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, flush_all
 from livegrad.runtime.counters import Clocks
-from livegrad.runtime.plans import digest_of_specs
 from livegrad.view import calls
 from livegrad.view.asking import Graph
 from livegrad.view.budget import Budget
-from livegrad.view.capture import Captured
 from livegrad.view.changing import Changes
 from livegrad.view.failure import failure_of
-from livegrad.view.kernels import Account
 from livegrad.view.loading import watch_loading
 from livegrad.view.places import place_of
 from livegrad.view.sampling import Sampler
 from livegrad.view.statistics import statistics_of
+from livegrad.view.structures import Known, Structures, is_list, key_of_pending
 from livegrad.view.summary import captured
 from livegrad.view.training import Training
 
 MOST_STEPS = 500
-MOST_GRAPHS = 64
 MOST_POINTS = 20_000
 
 _now = time.perf_counter_ns
-
-
-class Known:
-    """A structure that has run: its nodes, and its kernels once somebody asks."""
-
-    def __init__(self, captured: Captured) -> None:
-        self.captured = captured
-        self.executable: Any = None
-        self._account: Account | None = None
-        self._rest: Known | None = None
-
-    @property
-    def account(self) -> Account:
-        """The kernels, which are looked at when somebody first asks."""
-        if self._account is None:
-            self._account = Account(self.executable, self.captured)
-        return self._account
-
-    def behind(self, count: int) -> Known | None:
-        """What is left if the first nodes were run piece by piece: updates, which have a plan."""
-        left = self.captured.order[count:]
-        if self._rest is None or self._rest.captured.order != left:
-            part = Captured()
-            part.nodes, part.order = self.captured.nodes, left
-            part.is_summary = self.captured.is_summary
-            self._rest = Known(part)
-        return self._rest if left else None
-
-    def drop_rest(self, rest: Known) -> None:
-        """Forgets what was left, if that is it."""
-        if self._rest is rest:
-            self._rest = None
 
 
 @dataclass(slots=True)
@@ -184,13 +149,14 @@ class Recorder:
         self.skipped = 0
         self.running = False
         self._listening: list[Listening] = []
-        self._graphs: dict[tuple[int, int], Known] = {}
+        self._structures = Structures()
         self._current: Known | None = None
         self._why = ""
         self._asked_values: list[Node] = []
         self._seen = (-1, -1)
         # The step that is running; its record is made when there is something to note.
         self._number = 0
+        self._first = 0  # the step from which on each flush is one, until an optimiser says more
         self._started = _now()
         self._open: StepRecord | None = None
         self._thread, self._marks = threading.get_ident(), calls.HERE.marks
@@ -306,14 +272,12 @@ class Recorder:
         self._seen = state.base, len(state.nodes)
         started = _now()
         noted = calls.noted(state)
-        key = digest_of_specs(state.nodes), noted.key
-        known = self._graphs.get(key)
+        key = key_of_pending(state, noted.key)
+        known = self._structures.get(key)
         wanted = self.values and self._for_values.allows()
         if known is None or wanted:
             if wanted or self._for_graphs.allows():
-                known = self._graphs[key] = Known(captured(state, noted.modules))
-                while len(self._graphs) > MOST_GRAPHS:
-                    del self._graphs[next(iter(self._graphs))]
+                known = self._structures.add(key, captured(state, noted.modules))
                 (self._for_values if wanted else self._for_graphs).spend(started)
             else:
                 self.skipped += 1
@@ -326,7 +290,7 @@ class Recorder:
         if self._is_mine() and not LOCAL.state.outer:
             told, self._current = self._current, None
             if told is not None and told.executable is None:
-                self._forget(told)
+                self._structures.forget(told)
             self._flushing("")
 
     def _ran(self, ran: Ran) -> None:
@@ -334,23 +298,19 @@ class Recorder:
             return
         known, self._current = self._current, None
         executable = ran.executable
-        is_list = hasattr(executable, "step_places")
+        by_list = is_list(executable)
         if known is not None:
-            if is_list:
+            known = known.run_by(executable)
+            if by_list:
                 self._current = known.behind(len(ran.sites))
-            if known.executable is None or is_list:
-                known.executable = executable
-                if not is_list:
-                    self._take_account(known)
-            elif known.executable is not executable:
-                self._forget(known)  # the same operations, connected in another way
-                known = None
+            elif not known.has_account:
+                self._take_account(known)
         # Parts of one flush are told with its start each.
         done = self._step.flushes[-1].ended if self._step.flushes else 0
         flush = Flush(
             ran.reason, max(ran.started, done), ran.ended, known, executable.how(ran.hit),
-            "pieces" if is_list else "plan", len(ran.sites), ran.compiles,
-            stamps=[] if is_list else executable.runnable.stamps(),
+            "pieces" if by_list else "plan", len(ran.sites), ran.compiles,
+            stamps=[] if by_list else executable.runnable.stamps(),
         )  # fmt: skip
         flush.why, self._why = self._why, ""
         if self._asked_values:
@@ -365,12 +325,6 @@ class Recorder:
         started = _now()
         known.account  # noqa: B018 - it is kept
         self._for_graphs.spend(started)
-
-    def _forget(self, known: Known) -> None:
-        for key in [key for key, each in self._graphs.items() if each is known]:
-            del self._graphs[key]
-        for each in self._graphs.values():
-            each.drop_rest(known)
 
     def _trains(self) -> bool:
         """Whether steps end with those of an optimiser; else each flush is one."""
@@ -442,15 +396,38 @@ class Recorder:
         if not self._is_mine():
             return
         if before:
+            if not self.training.is_on:
+                self._join_setup()
             self.training.before_step(optimizer, self._number)
             return
         if self._is_full:
             self.training.after_step(optimizer)
         self._end_step()
 
+    def _join_setup(self) -> None:
+        """Makes one step of what came before the first of an optimiser, when each flush was one.
+
+        So steps have the numbers that they have in a program that counts from 0.
+        """
+        joined = [step for step in self.steps if step.number >= self._first]
+        joined += [self._step]
+        for _ in joined[:-1]:
+            self._over.pop()
+        first = joined[0]
+        for step in joined[1:]:
+            first.flushes += step.flushes
+            first.spans += step.spans
+        for points in self.curves.values():
+            moved = [(min(step, self._first), value) for step, value in points]
+            points.clear()
+            points.extend(moved)
+        self._open, self._number, self._started = first, self._first, first.started
+        first.number = self._first
+
     def step(self) -> None:
         """Says that a step is over, where no optimiser says so."""
         self._end_step()
+        self._first = self._number
 
     def _end_step(self) -> None:
         ended = _now()

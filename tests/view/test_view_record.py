@@ -149,6 +149,74 @@ def test_without_an_optimiser_each_flush_is_a_step() -> None:
     assert [step.number for step in watching.steps] == [0, 1, 2]
 
 
+def test_what_comes_before_the_first_step_of_an_optimiser_is_part_of_it() -> None:
+    with lg.watch() as watching:
+        net = Net()
+        for x in lg.randn(5, 2):
+            x.sum().item()
+        train(net, 4)
+        net(lg.ones(1, 6)).sum().item()
+    assert [step.number for step in watching.steps] == [0, 1, 2, 3, 4]
+    first = watching.graph(0)
+    assert first.find(phase="setup")
+    assert first.find(op="cross_entropy")
+    assert len(watching.steps[0].flushes) > len(watching.steps[1].flushes) + 4
+    before, loss, after = watching.recorder.curves.values()
+    assert [step for step, _ in before] == [0] * 5
+    assert [step for step, _ in loss] == [0, 1, 2, 3]
+    assert [step for step, _ in after] == [4]
+
+
+def test_steps_that_were_said_stay_apart() -> None:
+    with lg.watch() as watching:
+        for _ in range(2):
+            lg.ones(3).sum().item()
+        watching.step()
+        lg.ones(4).sum().item()
+        train(Net(), 2)
+    numbers = [step.number for step in watching.steps]
+    assert numbers == list(range(numbers[-1] + 1))
+    assert len(numbers) == 3 + 2  # two flushes and what was said; two steps
+    assert watching.graph(3).find(op="cross_entropy")
+
+
+def test_what_is_listed_first_and_planned_later_is_always_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = lg.randn(7, 5), lg.randn(7, 5)
+    with lg.watch() as watching:
+        for turn in range(6):
+            monkeypatch.setattr(Policy, "whole", turn >= 3)
+            monkeypatch.setattr(Policy, "pieces", turn < 3)
+            ((x * y).tanh() + turn).sum().item()
+    flushes = [flush for step in watching.steps for flush in step.flushes]
+    assert {"pieces", "plan"} == {flush.tier for flush in flushes}
+    assert all(flush.known is not None for flush in flushes)
+    for step in watching.steps:
+        tiers = {kernel.tier for kernel in watching.graph(step.number).kernels}
+        assert tiers == {"piece" if step.flushes[0].tier == "pieces" else "plan"}
+
+
+def test_the_same_operations_connected_in_another_way_are_another_graph() -> None:
+    x, y = lg.randn(3), lg.randn(3)
+    with lg.watch() as watching:
+        for _ in range(2):
+            a, b = x.exp(), y.exp()
+            ((a - b) * a).sum().item()
+            a, b = x.exp(), y.exp()
+            ((a - b) * b).sum().item()
+    reads = []
+    for step in watching.steps:
+        graph = watching.graph(step.number)
+        first, second = graph.find(op="exp")
+        (product,) = graph.find(op="mul")
+        reads.append(
+            "first" if first.number in product.inputs else "second"
+            if second.number in product.inputs else "neither"
+        )  # fmt: skip
+    assert reads == ["first", "second"] * 2
+
+
 def test_a_structure_is_taken_once() -> None:
     watching = watched(steps=30)
     taken = {id(f.known.captured.nodes) for step in watching.steps for f in step.flushes if f.known}

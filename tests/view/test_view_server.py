@@ -306,6 +306,18 @@ def test_a_script_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_pytorch_program_is_watched_as_livegrad_run_runs_it(tmp_path: Path) -> None:
+    script, record = tmp_path / "script.py", tmp_path / "run.lgv"
+    script.write_text("import torch\nprint(torch.ones(3).exp().sum().item())")
+    done = run("--save", str(record), str(script))
+    assert done.returncode == 0, done.stderr
+    assert "exp" in FileDocument(record).step(0)["nodes"]["texts"]
+    assert "nothing" not in done.stderr
+    script.write_text("print('nothing to see')")
+    assert "computed nothing with livegrad" in run("--save", str(record), str(script)).stderr
+
+
+@pytest.mark.slow
 def test_what_cannot_be_shown(tmp_path: Path) -> None:
     odd = tmp_path / "odd.lgv"
     odd.write_text("nothing")

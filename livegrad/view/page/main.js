@@ -45,7 +45,9 @@
 
   const steps = new Map();
   LG.loadStep = async function (document, number) {
-    const key = `${document}:${number}`;
+    // What was a step by itself may become part of the first one of training.
+    const line = state.overviews[document].steps.find((step) => step.n === number);
+    const key = `${document}:${number}:${line?.us}`;
     if (!steps.has(key)) {
       const step = LG.decoded(await state.documents[document].step(number));
       addGradients(step, state.overviews[document].training.looks);
@@ -100,7 +102,8 @@
     $("state").className = `badge ${$("state").textContent}`;
     const there = state.overview.steps.filter((step) => step.graph);
     const last = there[there.length - 1];
-    if (last && (state.step === undefined || state.step === null || (state.follow && last.n !== state.number))) await LG.goToStep(last.n);
+    const isGone = state.step && !there.some((step) => step.n === state.number);
+    if (last && (!state.step || isGone || (state.follow && last.n !== state.number))) await LG.goToStep(last.n);
     else drawSteps();
     if (current === "training") LG.panels.training.show();
     if (current === "time" && state.step) LG.panels.time.show(state.step);
