@@ -119,11 +119,11 @@ def tensor(
         >>> lg.tensor([1, 2], dtype=lg.float32)
         tensor([1., 2.])
     """
-    if dtype is None and device is None:
+    if home(device) is CPU:
         plain = None
         if type(data) in _PLAIN:
-            plain = _of_plain_numbers(data)
-        elif type(data) is np.ndarray:
+            plain = _of_plain_numbers(data, dtype)
+        elif type(data) is np.ndarray and dtype is None:
             plain = _of_plain_array(data)
         if plain is not None:
             return as_leaf(plain, requires_grad)
@@ -146,24 +146,30 @@ def tensor(
     return as_leaf(elsewhere.placed(from_array(array, target, strides), device), requires_grad)
 
 
-_PLAIN = (list, tuple, int, float)
+_SEVERAL = (list, tuple)
+_PLAIN = (*_SEVERAL, int, float)
 
 
-def _of_plain_numbers(data: Any) -> Tensor | None:
-    """The commonest on a short way: an int or a float, or several of them; None of others."""
-    several = type(data) is list or type(data) is tuple
-    numbers = data if several else (data,)
+def _of_plain_numbers(data: Any, dtype: Any) -> Tensor | None:
+    """The commonest on a short way: an int or a float, several of them, or rows of several; None of
+    others. `dtype` is the one that was asked for."""
+    shape: tuple[int, ...] = ()
+    numbers: Any = (data,)
+    if type(data) in _SEVERAL:
+        numbers, shape = data, (len(data),)
+        if data and type(data[0]) in _SEVERAL:
+            width = len(data[0])
+            if not all([type(row) in _SEVERAL and len(row) == width for row in data]):
+                return None
+            numbers, shape = [x for row in data for x in row], (len(data), width)
     kind = type(numbers[0]) if numbers else None
-    buffer, dtype = None, dtypes.int64
-    if home(None) is not CPU:
+    if kind is int and dtype in (None, dtypes.int64):
+        buffer, target = buffer_of_ints(numbers), dtypes.int64
+    elif kind is float and (dtype or dtypes.get_default_dtype()) is dtypes.float32:
+        buffer, target = buffer_of_floats(numbers), dtypes.float32
+    else:
         return None
-    if kind is int:
-        buffer = buffer_of_ints(numbers)
-    elif kind is float and dtypes.get_default_dtype() is dtypes.float32:
-        buffer, dtype = buffer_of_floats(numbers), dtypes.float32
-    if buffer is None:
-        return None
-    return leaf(meta_of((len(numbers),) if several else (), dtype), buffer)
+    return None if buffer is None else leaf(meta_of(shape, target), buffer)
 
 
 def _of_plain_array(array: Array) -> Tensor | None:
@@ -171,7 +177,7 @@ def _of_plain_array(array: Array) -> Tensor | None:
     dtype, shape = dtypes.BY_STORAGE.get(array.dtype), array.shape
     if dtype is None or 1 in shape or 0 in shape or not array.flags.c_contiguous:
         return None
-    return leaf(meta_of(shape, dtype), copied(array)) if home(None) is CPU else None
+    return leaf(meta_of(shape, dtype), copied(array))
 
 
 def _copied_strides(array: Array) -> Strides | None:
@@ -212,11 +218,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 def _can_share(array: Array) -> bool:
     """Whether a tensor can look at the memory of an array."""
-    return (
-        array.dtype.isnative
-        and array.flags.aligned
-        and all([step >= 0 and step % max(array.itemsize, 1) == 0 for step in array.strides])
-    )
+    if not array.dtype.isnative or not array.flags.aligned:
+        return False
+    if array.flags.c_contiguous:
+        return True
+    return all([step >= 0 and step % max(array.itemsize, 1) == 0 for step in array.strides])
 
 
 def asarray(
@@ -250,7 +256,7 @@ def from_numpy(array: Array) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    if any([step < 0 for step in array.strides]):
+    if not array.flags.c_contiguous and any([step < 0 for step in array.strides]):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
             "strides are not currently supported. (You can probably work around this by making a "

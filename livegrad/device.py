@@ -144,6 +144,7 @@ SPARSE._type = "sparse"
 
 _devices = {"cpu": CPU, "meta": META}
 _backends: dict[str, Backend] = {}
+_NAMES = ("cpu", "meta")
 
 
 def register(name: str, backend: Backend) -> Device:
@@ -173,7 +174,11 @@ def home(device: Any) -> Device:
     """
     if device is CPU or (device is None and not _Default.ever_set):
         return CPU
-    kind = as_device(device).type
+    if type(device) is Device:
+        kind = device._type
+    else:  # most often the name of one
+        is_named = type(device) is str and device in _NAMES
+        kind = device if is_named else as_device(device).type
     if kind not in _backends:
         raise unavailable(kind)
     return _devices[kind]

@@ -562,6 +562,8 @@ class Tensor(Subclassing):
             >>> lg.tensor([1, 2]).to(lg.float32)
             tensor([1., 2.])
         """
+        if len(target) == 1 and not options and self._is_already(target[0]):
+            return self
         dtype = options.get("dtype")
         device = options.get("device")
         for x in target:
@@ -586,6 +588,13 @@ class Tensor(Subclassing):
             options.get("memory_format"),
             options.get("copy", flags[1:] == [True]),
         )
+
+    def _is_already(self, target: Any) -> bool:
+        """Whether it has this dtype, or is on this device: most calls of `to` change nothing."""
+        kind, meta = type(target), self._node.meta
+        if kind is DType:
+            return target is meta.dtype
+        return (kind is str or kind is Device) and home(target) is meta.device
 
     def _cast(self, dtype: DType, memory_format: Any = None, copy: bool = False) -> Tensor:
         """As another dtype, or in another format; the tensor itself if nothing changes."""
@@ -619,6 +628,8 @@ class Tensor(Subclassing):
 
     def cpu(self, memory_format: Any = preserve_format) -> Tensor:
         """The tensor on the CPU, where it is if it has data."""
+        if memory_format is preserve_format and self._node.meta.device is CPU:
+            return self
         return self.to(device="cpu", memory_format=memory_format)
 
     def float(self, memory_format: Any = preserve_format) -> Tensor:

@@ -8,6 +8,7 @@ NumPy provides the raw blocks; it already asks the kernel for huge pages from 4 
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from livegrad.native.calls import untrack
 from livegrad.native.hot import hot, hot_slots
+from livegrad.native.layout import is_known
 
 ALIGNMENT = 64
 # Free lists may hold this much, or a quarter of what is in use if that is more.
@@ -69,14 +71,34 @@ class OutOfMemory(RuntimeError):
     """The system has no block that large; PyTorch's class for that is RuntimeError."""
 
 
-class _Exporter:
-    """What a NumPy view has as its base: it keeps the Buffer, and so the memory, alive."""
+# What arrays of memory that others own have as their base, by the powers of two that many bytes fit
+# into: NumPy asks a base for its memory, and then reads what its shape says.
+_BASES: dict[int, Any] = {}
 
-    __slots__ = ("__array_interface__", "buffer")
 
-    def __init__(self, buffer: Buffer, interface: dict[str, Any]) -> None:
-        self.buffer = buffer
-        self.__array_interface__ = interface
+def array_at(
+    address: int,
+    nbytes: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    offset: int,
+    strides: tuple[int, ...] | None,
+    owner: Any,
+) -> tuple[npt.NDArray[Any], Any]:
+    """An array on `nbytes` bytes at an address, and its base, which keeps their owner alive.
+
+    `offset` is the first element's place among the bytes: behind others if strides are negative.
+
+    The base dies with the last array that shows a part of them. NumPy is told of memory by a buffer
+    in a third of the time that `__array_interface__` takes.
+    """
+    power = (nbytes - 1).bit_length() if nbytes else 0
+    kind = _BASES.get(power)
+    if kind is None:
+        kind = _BASES[power] = ctypes.c_char * (1 << power)
+    base: Any = kind.from_address(address)
+    base.owner = owner
+    return _array(shape, dtype, base, offset, strides), base
 
 
 @hot_slots
@@ -145,16 +167,10 @@ class Buffer:
         end = offset + math.prod(shape) * dtype.itemsize
         assert end <= self.nbytes, f"{shape=} {dtype=} {self}"
         self.exported = True
-        # Types that NumPy does not know by letter (bfloat16) travel as raw bytes.
-        typestr = f"|V{dtype.itemsize}" if dtype.kind == "V" else dtype.str
-        interface = {
-            "version": 3,
-            "data": (self.ptr + offset, not writeable),
-            "shape": shape,
-            "typestr": typestr,
-        }
-        array = np.asarray(_Exporter(self, interface))
-        return array.view(dtype) if dtype.kind == "V" else array
+        array, _ = array_at(self.ptr, self.nbytes, shape, dtype, offset, None, self)
+        if not writeable:
+            array.flags.writeable = False
+        return array
 
 
 def copied(stored: npt.NDArray[Any]) -> Buffer:
@@ -250,10 +266,31 @@ def _last_try(
         ) from None
 
 
-def address_of(array: npt.NDArray[Any]) -> int:
-    """Address of the first element (several times faster than `array.ctypes.data`)."""
+def address_told(array: npt.NDArray[Any]) -> int:
+    """Address of the first element, as NumPy tells it."""
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+def address_read(array: npt.NDArray[Any]) -> int:
+    """The same, read where arrays have it: in an eighth of the time."""
+    return _WORD(id(array) + _DATA).value
+
+
+# Behind the head of any object: a count of references and a type.
+_DATA = 16
+_WORD = ctypes.c_int64.from_address
+
+
+def _is_where_expected() -> bool:
+    """Whether this NumPy, on this Python, keeps addresses where all have so far."""
+    tried = np.arange(6), np.zeros(()), np.ones((3, 2))[1:, ::-1]
+    if not is_known():
+        return False
+    return all([address_read(array) == address_told(array) for array in tried])
+
+
+address_of = address_read if _is_where_expected() else address_told
 
 
 def aligned_zeros(count: int) -> tuple[npt.NDArray[np.int64], int]:

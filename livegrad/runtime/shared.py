@@ -54,7 +54,7 @@ from livegrad.graph.views import (
 )
 from livegrad.graph.writes import rebind
 from livegrad.ops.shaping.strided import AS_STRIDED
-from livegrad.runtime.lent import LOANS, Borrowed, Export, Lent, Loan, Memory, Spread
+from livegrad.runtime.lent import LOANS, Borrowed, Lent, Memory, Spread, exported
 from livegrad.runtime.memory import Buffer, allocate
 from livegrad.runtime.values import array_of
 
@@ -74,6 +74,8 @@ _refs = sys.getrefcount
 
 def borrow(array: Array, meta: Meta) -> Tensor:
     """A tensor that shares the memory of `array`, whose elements are those of `meta`'s dtype."""
+    if array.flags.c_contiguous and array.size and 1 not in array.shape:
+        return _on(Borrowed(array, array.nbytes), leaf_node(meta, None), ())
     strides = tuple([step // array.itemsize for step in array.strides])
     extent = span(array.shape, strides)
     memory = Borrowed(array, extent * array.itemsize)
@@ -99,44 +101,88 @@ def _on(memory: Memory, whole: Node, path: tuple[Step, ...]) -> Tensor:
 def lend(x: Tensor, reason: str = "numpy()") -> Array:
     """An array of the memory of `x`: what is written to one is seen by the other."""
     if not _is_all_of_memory(x):
-        node_of(x)
+        _compute_storage(x, reason)
+        given = _given_away(x) if _refs(x) == _UNNAMED else None
+        if given is not None:
+            return given
     if shows_conjugates(path_of(x)):
         flush(reason, x._node)
         return np.array(array_of(x._node))
-    memory, loan = _begin_loan(x, reason)
-    window = _window(x, memory)
-    export = Export(window, memory)
-    if isinstance(memory, Lent):
-        memory.exports.append(weakref.ref(export))
-        memory.windows.append(window)
-    del loan
-    return np.asarray(export)
-
-
-def _is_all_of_memory(x: Tensor) -> bool:
-    """Whether `x` shows the whole of memory that somebody sees already: nothing has to be read."""
-    own = x._share
-    if own is None or own.path or own.made_at is not None:
-        return False
-    memory = own.cell.memory
-    return memory is not None and own.cell.parent is None and memory.is_shared()
-
-
-def _begin_loan(x: Tensor, reason: str) -> tuple[Memory, Loan]:
-    """The memory of `x`; no thread takes it back for as long as the loan lives."""
-    loan = Loan()
     while True:
         cell, _ = share_of(x).origin()  # another thread may have let go of the one before
         own = _to_lend(cell, reason) if cell.memory is None else None
-        with LOANS:
+        with LOANS:  # no thread takes it back meanwhile
             if cell.memory is None and own is not None:
                 share(x, own)
             memory = cell.memory
             if memory is not None:
-                if isinstance(memory, Lent):
-                    memory.exports = [e for e in memory.exports if e() is not None]
-                    memory.exports.append(weakref.ref(loan))
-                return memory, loan
+                window = _window(x, memory)
+                array, export = exported(window, memory)
+                memory.lend(window, export)
+                return array
+
+
+def _compute_storage(x: Tensor, reason: str) -> None:
+    """Computes what holds the values of `x`, unless they are in memory."""
+    node = _stored_node(x)
+    if node is not None and node.buffer is None:
+        flush(reason, node)
+        node_of(x)  # who shared it may have been waiting for that alone
+
+
+def _stored_node(x: Tensor) -> Node | None:
+    node = node_of(x)
+    if x._share is None:
+        return node
+    cell, _ = x._share.origin()
+    return cell._node if cell.memory is None else None
+
+
+def _given_away(x: Tensor) -> Array | None:
+    """The memory of a value that only a tensor without a name has: nobody is left to share it."""
+    node = x._node
+    if x._share is not None or node.meta.strides is not None or node.grad_to is not None:
+        return None
+    buffer = node.buffer
+    if buffer is None or buffer.home is None or _refs(node) > _OWN_NODE or _refs(buffer) > _OWN + 1:
+        return None
+    given: Array = buffer.view(node.meta.dtype.storage, node.meta.shape)
+    return given
+
+
+class _Nameless:
+    """Counts references to itself, from as deep in calls as `lend` is."""
+
+    def numpy(self) -> int:
+        return self._lent()
+
+    def _lent(self) -> int:
+        return _references(self)
+
+
+def _references(x: Any) -> int:
+    return _refs(x)
+
+
+def _count_unnamed() -> int:
+    """What `_refs` says, in `lend`, of a tensor that is nobody's: `(x * 2).numpy()`; -1 if it says
+    the same of one that has a name."""
+    named = _Nameless()
+    unnamed = _Nameless().numpy()
+    return unnamed if unnamed < named.numpy() else -1
+
+
+_UNNAMED = _count_unnamed()
+
+
+def _is_all_of_memory(x: Tensor) -> bool:
+    """Whether `x` shows the whole of memory that somebody sees, or has seen: nothing has to be read
+    for others to see it, too."""
+    own = x._share
+    if own is None or not own.is_to_itself() or own.cell.parent is not None:
+        return False
+    memory = own.cell.memory
+    return memory is not None and (type(memory) is Lent or memory.is_shared())
 
 
 class _Spare:
@@ -222,7 +268,7 @@ def place_of(x: Tensor) -> tuple[Memory, Meta, int]:
 
 def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
     """A tensor that shows a part of `memory`, as `place_of` gave it."""
-    count = memory.array.nbytes // meta.dtype.itemsize
+    count = memory.nbytes // meta.dtype.itemsize
     if meta.contiguous and not offset and count == meta.numel:
         return _on(memory, leaf_node(meta, None), ())
     step = (AS_STRIDED, (meta.stride(),), (offset,), meta.shape)
@@ -254,15 +300,8 @@ def _window(x: Tensor, memory: Memory) -> Array:
     dtype = meta.dtype.storage
     if not meta.numel:
         return np.empty(meta.shape, dtype)
-    window = np.ndarray(
-        meta.shape,
-        dtype,
-        memory.array,
-        offset * dtype.itemsize,
-        tuple([step * dtype.itemsize for step in meta.stride()]),
-    )
-    if memory.array.flags.writeable:
-        window.flags.writeable = True
+    strides = tuple([step * dtype.itemsize for step in meta.stride()])
+    window = memory.window(meta.shape, dtype, offset * dtype.itemsize, strides)
     if known is None and own.path and not has_its_place(x._node, own):
         own.followed = True  # it was written, which what is read from memory would not tell
     own.shown = memory, own.path, window
@@ -276,8 +315,11 @@ def read_shared(x: Tensor) -> None:
     if memory is None:  # another thread has taken it back
         sync(x)
         return
-    window = _window(x, memory)
     own = share_of(x)
+    if type(memory) is Borrowed and _is_small_whole(x._node, own, cell):
+        _read_whole(x, own, cell, memory)
+        return
+    window = _window(x, memory)
     if not memory.is_shared() and _take_back(cell, memory):
         if not x._node.inputs and x._node.buffer is None:  # a view that nobody has read yet
             with setting(grad=False):
@@ -302,6 +344,35 @@ def read_shared(x: Tensor) -> None:
     x._node = _in_place_of(x._node, fresh, x)
     if own.path:
         require_in_vain(x._node, own)
+
+
+def _is_small_whole(node: Node, own: Share, cell: Cell) -> bool:
+    """Whether a tensor is all of some memory, little of it, and has no history: most that are made
+    of arrays."""
+    if own.path or own.cell is not cell or own.seen != cell.version or node.index >= 0:
+        return False
+    meta = node.meta
+    return meta.nbytes <= MOST_COPIED and meta.strides is None and node.grad_to is None
+
+
+def _read_whole(x: Tensor, own: Share, cell: Cell, memory: Borrowed) -> None:
+    """`read_shared` for these: a copy, unless the last one is equal."""
+    node = x._node
+    is_shared = memory.is_shared()
+    if node.buffer is not None and is_shared and memory.equals(node.buffer):
+        return
+    fresh = leaf_node(node.meta, memory.copied())
+    fresh.spent = node.spent
+    x._node = fresh
+    if is_shared:
+        return
+    with LOANS:
+        if cell.memory is not memory or memory.is_shared():
+            return
+        cell.memory, cell._node = None, fresh
+        _wrote_silently(cell)  # views that were made of memory have not seen it yet
+    own.seen = cell.version
+    sync(x)
 
 
 def _has_history(x: Tensor, own: Share) -> bool:
@@ -464,7 +535,14 @@ def _count_own() -> int:
     return _refs(node.buffer)
 
 
-_OWN = _count_own()
+def _count_own_node() -> int:
+    """What `_refs` says of a node that only one tensor has, and a variable."""
+    only = wrap(leaf_node(meta_of((), float32), None))
+    node = only._node
+    return _refs(node)
+
+
+_OWN, _OWN_NODE = _count_own(), _count_own_node()
 
 
 Writing.read_shared = read_shared

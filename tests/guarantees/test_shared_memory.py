@@ -28,6 +28,107 @@ def test_values_are_as_of_the_line_that_used_them(size: int) -> None:
     assert [y.tolist() for y in seen] == [[0, 0], [2, 1], [4, 2]]
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(1, None), slice(None, None, 2)])
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_array_of_borrowed_memory_outlives_the_one_it_came_from(
+    size: int, part: slice, is_read: bool
+) -> None:
+    array = np.zeros(size, np.float32)
+    x = lg.from_numpy(array)[part]
+    seen = x.numpy()
+    del array
+    if is_read:
+        assert x.sum().item() == 0
+    x.add_(1)
+    assert seen[0] == seen[-1] == 1
+    seen[0] = 7
+    assert x[:2].tolist() == [7, 1]
+    del seen
+    assert (x + 0)[:2].tolist() == [7, 1]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_arrays_that_nobody_keeps_become_ordinary_values(is_kept: bool) -> None:
+    array = np.arange(4.0)
+    x = lg.from_numpy(array if is_kept else array.copy())
+    row = x[1:]
+    assert (x * 2).tolist() == [0, 2, 4, 6]
+    assert (x._share is None or x._share.cell.memory is None) == (not is_kept)
+    x[2] = 9
+    assert row.tolist() == [1, 9, 3]
+    row.zero_()
+    assert x.tolist() == [0, 0, 0, 0]
+    assert array.tolist() == ([0, 0, 0, 0] if is_kept else [0, 1, 2, 3])
+
+
+UNNAMED = {
+    "computed": lambda x: (x * 2).numpy(),
+    "detached": lambda x: (x * 2).detach().numpy(),
+    "from a graph": lambda x: (x.clone().requires_grad_() * 2).detach().cpu().numpy(),
+    "was there": lambda x: lg.full((3,), 2.0).numpy(),
+}
+
+
+@pytest.mark.parametrize("way", UNNAMED)
+def test_what_has_no_name_is_given_away(way: str) -> None:
+    x = lg.ones(3)
+    arrays = [UNNAMED[way](x) for _ in range(4)]
+    arrays[0][1] = 9
+    others = [x * k for k in range(20)]  # which would be where memory is free
+    assert arrays[0].tolist() == [2, 9, 2]
+    assert [array.tolist() for array in arrays[1:]] == [[2, 2, 2]] * 3
+    assert [y[1].item() for y in others] == list(range(20))
+    assert x.tolist() == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_what_is_given_away_is_not_copied(python: Any) -> None:
+    """In a process where nobody has functions asked: see overrides/asking.py."""
+    python("""
+import livegrad as lg
+from livegrad.runtime import shared
+x = lg.ones(3)
+for array in (x * 2).numpy(), (x * 2).detach().numpy(), lg.full((3,), 2.0).numpy():
+    assert type(array.base.owner).__name__ == ("Buffer" if shared._UNNAMED > 0 else "Lent")
+assert type(x.numpy().base.owner).__name__ == "Lent"
+""")
+
+
+def test_what_others_have_is_not_given_away() -> None:
+    x, kept = lg.ones(3, requires_grad=True), []
+
+    def hidden() -> lg.Tensor:
+        y = x.exp()
+        kept.append((y * y).sum())  # whose gradient needs y
+        return y.detach()
+
+    hidden().numpy()[...] = 100.0
+    hidden().numpy()[...] = 100.0
+    sum(kept).backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.full(3, 4 * np.exp(2.0)), rtol=1e-6)
+    held = [lg.ones(3) * 4]
+    method = held[0].numpy
+    method()[0] = 5.0
+    assert held[0].tolist() == [5.0, 4.0, 4.0]
+    del held
+    method()[1] = 6.0
+    assert method().tolist() == [5.0, 6.0, 4.0]
+
+
+def test_memory_nobody_may_write_stays_so() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = lg.as_tensor(array)
+    seen = x.numpy()
+    assert not seen.flags.writeable
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        seen.flags.writeable = True
+    assert (x + 1).tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="read only"):
+        x.add_(1)
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_what_backward_needs_is_what_was_there(size: int) -> None:
     array = np.full(size, 3.0)
@@ -113,6 +214,20 @@ def test_dtypes_and_layouts() -> None:
     assert lg.from_numpy(np.zeros((0, 3))).shape == (0, 3)
     with pytest.raises(ValueError, match="negative"):
         lg.from_numpy(np.arange(3)[::-1])
+
+
+@pytest.mark.parametrize("make", [lg.tensor, lg.from_numpy], ids=["ours", "theirs"])
+def test_parts_that_run_backwards_are_shared(make: Any) -> None:
+    x = make(np.arange(12.0).reshape(3, 4))
+    backwards, mixed = x[::-1].numpy(), x[1:, ::-2].numpy()
+    assert backwards[:, 0].tolist() == [8, 4, 0]
+    assert mixed.tolist() == [[7, 5], [11, 9]]
+    backwards[0, 3] = -1
+    mixed[0, 0] = -2
+    assert x[2, 3] == -1
+    assert x[1, 3] == -2
+    x[1, 1] = -3
+    assert mixed[0, 1] == -3
 
 
 def test_optimizers_write_into_shared_memory() -> None:
