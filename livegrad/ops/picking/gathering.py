@@ -394,7 +394,8 @@ LINEAR_INDEX: Op = Op(
     "linear_index",
     "composite",
     # Indices along neighbouring dims of sizes `args` as one index along the merged dim; negative
-    # ones count from the end. attrs: the numbers of the dims, for messages.
+    # ones count from the end. attrs: the numbers of the dims, for messages; how many dims of what
+    # is indexed are one.
     infer=_linear_infer,
     ref=_linear_ref,
     expand=_linear_expand,
@@ -413,4 +414,4 @@ def linear_index(indices: Sequence[Tensor], dims: tuple[int, ...], sizes: Any) -
     if all([node_of(index).meta.numel for index in indices]):  # else nothing is picked
         for index, dim, size in zip(indices, dims, sizes, strict=True):
             check_wrapping(index, size, dim)
-    return record(LINEAR_INDEX, indices, (dims,), tuple(sizes))
+    return record(LINEAR_INDEX, indices, (dims, len(dims)), tuple(sizes))

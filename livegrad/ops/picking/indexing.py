@@ -42,12 +42,14 @@ from livegrad.graph.writes import (
 )
 from livegrad.ops.bookkeeping.in_place import laid_out_as, overwriting
 from livegrad.ops.elementwise.arithmetic import add, cast, clone, where as choose
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.making.generate import counting, filled
 from livegrad.ops.picking.gathering import INDEX_SELECT, gather as gather, linear_index
 from livegrad.ops.picking.index_writing import INDEX_ADD, INDEX_PUT
 from livegrad.ops.picking.plain_keys import ALL, INT, Parsed, parse_plainly
 from livegrad.ops.picking.plain_parts import (
     is_all,
+    masked_plainly,
     plain_part,
     rows_plainly,
     set_plainly,
@@ -259,7 +261,7 @@ def _mask_positions(mask: Tensor, shape: Shape, dim: int) -> list[Tensor]:
             )
     if not mask.ndim:
         raise AssertionError("a 0-d mask is parsed as a bool")
-    return [_as_tensor(x) for x in nonzero_places(mask._values("indexing by a mask"))]
+    return [from_array(x) for x in nonzero_places(mask._values("indexing by a mask"))]
 
 
 def nonzero_places(values: Array) -> tuple[Array, ...]:
@@ -293,6 +295,8 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     plain: Tensor | None = plain_part(self, key)
     if plain is None:
         plain = rows_plainly(self, key)
+    if plain is None:
+        plain = masked_plainly(self, key)
     if plain is not None:
         return plain
     x, parsed = _basic(self, self._node.meta.shape, key)

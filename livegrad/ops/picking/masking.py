@@ -81,6 +81,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     _check_mask("masked_select", mask)
     shape = broadcast_shapes("masked_select", [node_of(input).meta.shape, node_of(mask).meta.shape])
+    if node_of(input).meta.shape == node_of(mask).meta.shape and shape:
+        return getitem(input, mask)
     if not shape:
         return getitem(reshape_to(input, (1,)), reshape_to(mask, (1,)))
     return getitem(expand(input, shape), expand(mask, shape))

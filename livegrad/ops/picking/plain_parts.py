@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from livegrad import dtypes
 from livegrad.device import CPU
 from livegrad.graph.handle import Handle, Step, is_current, node_of
@@ -15,10 +17,11 @@ from livegrad.graph.state import AT_ONCE, LOCAL, Runtime
 from livegrad.graph.views import is_plainly_current, view, view_as_known
 from livegrad.graph.writes import is_whole_without_graph, rebind, wrote_plainly
 from livegrad.native.hot import hot
+from livegrad.ops.making.constants import from_array
 from livegrad.ops.picking.checking import place_outside
 from livegrad.ops.picking.gathering import INDEX_SELECT, LINEAR_INDEX
 from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
-from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE
+from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, reshape_to
 from livegrad.ops.shaping.slicing import items_at
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ def plain_part(x: Any, key: Any) -> Any:
     return view(INDEX, x, (parsed.items,), parsed.args, parsed.shape)
 
 
-_ALONG_FIRST = ((0,),)
+_ALONG_FIRST = ((0,), 1)
 
 
 @hot
@@ -73,6 +76,28 @@ def rows_plainly(x: Any, index: Any) -> Tensor | None:
     if node.buffer is not None and place_outside(index, -size, 2 * size, 0):
         return None
     return record(INDEX_SELECT, (x, record(LINEAR_INDEX, (index,), _ALONG_FIRST, (size,))), (0,))
+
+
+def masked_plainly(x: Any, mask: Any) -> Tensor | None:
+    """`x[mask]` for bools over the first dims; None for others to make, or to refuse.
+
+    Reads the mask.
+    """
+    if not isinstance(mask, Handle):
+        return None
+    which, meta = node_of(mask).meta, node_of(x).meta
+    if which.dtype is not dtypes.bool_ or which.ndim == 0 or LOCAL.state.flusher is not None:
+        return None
+    if which.strides is not None or meta.strides is not None or which.device is not CPU:
+        return None
+    if which.shape != meta.shape[: which.ndim]:
+        return None
+    places = np.flatnonzero(mask._values("indexing by a mask"))
+    if not places.size or not meta.numel:
+        return None
+    rows = x if which.ndim == 1 else reshape_to(x, (which.numel, *meta.shape[which.ndim :]))
+    index = record(LINEAR_INDEX, (from_array(places),), ((0,), which.ndim), (which.numel,))
+    return record(INDEX_SELECT, (rows, index), (0,))
 
 
 @hot

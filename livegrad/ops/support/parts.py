@@ -350,7 +350,7 @@ def index_select(node: Node) -> Part | None:
         return Part("EmbeddingBackward0", (x,), {"indices": index})
     if index.spec.op.name != "linear_index":
         return None
-    if x.inputs and x.op.grad_fn is reshape and len(index.attrs[0]) > 1:
+    if x.inputs and x.op.grad_fn is reshape and index.attrs[1] > 1:
         x = x.inputs[0]
     return Part("IndexBackward0", (x,), {})
 
