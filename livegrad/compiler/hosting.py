@@ -7,12 +7,9 @@ the same memory, pairs in a last dim of size 2, and so costs no more than for ot
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from livegrad.dtypes import COMPLEX
 from livegrad.graph.index import Index
@@ -48,27 +45,6 @@ def host_spec(node: Node) -> Spec:
 @cache
 def _on_host(op: Op) -> Op:
     return _twin(op, "host")
-
-
-def host_reference(op: Op) -> Callable[..., Any]:
-    """The NumPy meaning of an op, called with what has attrs, args and meta, and with arrays."""
-    assert op.ref is not None
-    return partial(_elementwise, op) if op.kind == "elementwise" else op.ref
-
-
-def _elementwise(op: Op, n: Any, *arrays: Any) -> Any:
-    """The reference of an elementwise op, on operands converted to its compute dtype."""
-    compute, pattern = n.attrs[0].compute.storage, n.attrs[1]
-    tensors, numbers = iter(arrays), iter(n.args)
-    operands = []
-    for position, letter in enumerate(pattern):
-        if letter == "s":
-            operands.append(np.asarray(next(numbers)).astype(compute)[()])
-            continue
-        x = next(tensors)
-        operands.append(x.astype(compute, copy=False) if op.converts(position) else x)
-    assert op.ref is not None
-    return op.ref(*operands)
 
 
 # -------------------------------------------------------------------------------- movement

@@ -1,8 +1,7 @@
 """Plans as text, for the next process: what was planned once is not planned again.
 
 Signatures of kernels stay texts when a plan is read (graph/written.py), so that reading one needs
-nothing of the compiler. Plans with steps that NumPy runs are not written: their attributes may be
-anything.
+nothing of the compiler.
 """
 
 from __future__ import annotations
@@ -13,18 +12,21 @@ from typing import Any
 from livegrad.compiler.plan import (
     Block,
     Donation,
+    HostCall,
     Life,
     Output,
     Plan,
     Signature,
     Step,
+    Where,
     Write,
 )
-from livegrad.graph.written import Unwritable, Written, text_of
+from livegrad.graph.op import REGISTRY
+from livegrad.graph.written import Written, plain, read, text_of
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan as text, without its notes. Unwritable if NumPy runs a part of it."""
+    """A plan as text, without its notes. Unwritable if somebody else's code has a part in it."""
     told = [
         [_step(step) for step in plan.steps],
         *[[list(vars(x).values()) for x in each] for each in _records(plan)],
@@ -59,19 +61,39 @@ def read_plan(text: str | bytes) -> Plan:
 
 
 def _step(step: Step) -> list[Any]:
-    if step.host is not None:
-        raise Unwritable(step.host.op)
     blocks = [list(vars(block).values()) for block in step.blocks]
     flags = [step.may_fault, step.tail, step.all_or_nothing]
     signature = text_of(step.signature) if step.signature else ""
     calls = [[slot, text_of(x)] for slot, x in step.calls]
-    return [step.kind, step.shape, blocks, signature, calls, *flags]
+    host = None if step.host is None else _host(step.host)
+    return [step.kind, step.shape, blocks, signature, calls, host, *flags]
+
+
+def _host(call: HostCall) -> list[Any]:
+    """A call of a reference; attributes that have no words, or an op of others, are Unwritable."""
+    told = REGISTRY[call.op], call.attrs, tuple(call.args), tuple(call.dtypes)
+    return [*map(plain, told), call.shapes, [[where.slot, where.offset] for where in call.wheres]]
 
 
 def _read_step(
-    kind: str, shape: list[int], blocks: list[Any], text: str, calls: list[Any], *flags: bool
+    kind: str,
+    shape: list[int],
+    blocks: list[Any],
+    text: str,
+    calls: list[Any],
+    host: list[Any] | None,
+    *flags: bool,
 ) -> Step:
-    read = [Block(slots, [tuple(x) for x in patches], *rest) for slots, patches, *rest in blocks]
+    patched = [Block(slots, [tuple(x) for x in patches], *rest) for slots, patches, *rest in blocks]
     signature: Signature = Written(text) if text else ()
     called: list[Any] = [(slot, Written(x)) for slot, x in calls]
-    return Step(kind, tuple(shape), read, signature, called, None, *flags)
+    call = None if host is None else _read_host(*host)
+    return Step(kind, tuple(shape), patched, signature, called, call, *flags)
+
+
+def _read_host(
+    op: Any, attrs: Any, args: Any, dtypes: Any, shapes: list[Any], wheres: list[Any]
+) -> HostCall:
+    sizes = [tuple(shape) for shape in shapes]
+    told = read(op).name, read(attrs), list(read(args)), list(read(dtypes))
+    return HostCall(*told, sizes, [Where(*where) for where in wheres])

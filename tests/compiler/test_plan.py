@@ -16,6 +16,8 @@ from recording import data, recorded_of
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad.compiler.pipeline import compile_plan
+from livegrad.compiler.plan_text import plan_text, read_plan
+from livegrad.runtime import recalling
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.running import run_plan
 from livegrad.runtime.snapshot import numbers_of
@@ -95,6 +97,21 @@ def test_plans_are_compared(name: str) -> None:
     assert loaded.notes is None
     loaded.steps[0].shape = (9, 9, 9)
     assert plan != loaded
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plans_are_written_and_read(name: str) -> None:
+    given = saved(name)
+    read = read_plan(plan_text(given["plan"]))
+    assert plan_text(read) == plan_text(given["plan"])
+    assert [step.host for step in read.steps] == [step.host for step in given["plan"].steps]
+    assert arrays(**{**given, "plan": read}) == arrays(**given)
+
+
+def test_a_plan_with_an_op_that_is_not_imported_counts_as_absent() -> None:
+    told = plan_text(saved("NumPy's")["plan"])
+    assert recalling._read(told.encode()) is not None
+    assert recalling._read(told.replace('"op":"', '"op":"later_').encode()) is None
 
 
 def test_a_fault_without_notes() -> None:

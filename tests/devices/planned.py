@@ -18,7 +18,6 @@ import numpy as np
 from livegrad.compiler.channel_lanes import generate_channel_lanes
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.few_rows import generate_product
-from livegrad.compiler.hosting import host_reference
 from livegrad.compiler.image_lanes import generate_image_lanes
 from livegrad.compiler.output_lanes import generate_output_lanes
 from livegrad.compiler.plan import (
@@ -40,6 +39,7 @@ from livegrad.dtypes import DType, int64
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.op import REGISTRY
 from livegrad.ops.reductions.sorting import stable_order
+from livegrad.runtime.cpu.host_steps import host_reference
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.protocol import Runnable
 from livegrad.runtime.values import cast, from_compute, to_compute

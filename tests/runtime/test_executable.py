@@ -7,6 +7,7 @@ import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
+from livegrad.runtime import flush
 from livegrad.runtime.cpu.segments import ARENA
 from livegrad.runtime.report import last_steps
 
@@ -34,6 +35,87 @@ def test_host_steps_stand_between_native_ones(counted):
         assert y.tolist() == pytest.approx([1.3550280] * 3)
     assert c.host_steps == kinds().count("host") >= 1
     assert c.plans_run == 2  # native programs: before the host step, and after it
+
+
+def test_plans_with_host_steps_are_followed(counted, monkeypatch):
+    def step(x, shift):
+        return (lg.linalg.inv(x * 2) + shift).sum().item()
+
+    matrices = [lg.tensor(np.eye(3, dtype=np.float32) * (k + 1)) for k in range(6)]
+    step(matrices[0], 0.5)
+    monkeypatch.setattr(flush, "_flush_as_recorded", None)  # what is not followed would come here
+    with counted() as c:
+        found = [step(x, float(shift)) for shift, x in enumerate(matrices)]
+    assert found == pytest.approx([1.5 / (k + 1) + 9 * k for k in range(6)])
+    assert (c.plan_hits, c.plan_misses, c.host_steps) == (6, 0, 6)
+
+
+def test_a_followed_host_step_that_refuses_says_so_and_goes_on():
+    def step(x):
+        y = lg.linalg.cholesky(x + 0)
+        return y, y.sum() * 2
+
+    good, bad = lg.eye(2), lg.tensor([[1.0, 2.0], [2.0, 1.0]])
+    for x in (good, good, bad, good, bad, bad, good):
+        y, z = step(x)
+        if x is good:
+            assert z.item() == 4.0
+        else:
+            with pytest.raises(RuntimeError, match="not positive-definite") as caught:
+                z.item()
+            line = test_a_followed_host_step_that_refuses_says_so_and_goes_on.__code__
+            assert f"{__file__}:{line.co_firstlineno + 2}: " in str(caught.value)
+            with pytest.raises(RuntimeError, match="not positive-definite"):
+                y.tolist()
+
+
+def test_training_through_host_steps_updates_in_place(counted):
+    p = lg.nn.Parameter(lg.eye(3) * 2)
+    optimizer = lg.optim.SGD([p], lr=0.1)
+
+    def step():
+        optimizer.zero_grad()
+        loss = lg.linalg.slogdet(p).logabsdet
+        loss.backward()
+        optimizer.step()
+
+    step()
+    step()
+    with counted() as c:
+        for _ in range(4):
+            step()
+    assert (c.plan_misses, c.plan_hits, c.donations) == (0, 4, 4)
+    want = np.eye(3) * 2
+    for _ in range(6):
+        want = want - 0.1 * np.linalg.inv(want).T
+    np.testing.assert_allclose(p.detach().numpy(), want, rtol=1e-6)
+
+
+def test_a_host_step_may_run_its_own_plan():
+    """What a program's own operation computes may be the very structure that it is part of."""
+    left, found = [0], []
+
+    @lg.library.custom_op("tests::halved", mutates_args=())
+    def halved(x: lg.Tensor) -> lg.Tensor:
+        if left[0]:
+            left[0] -= 1
+            found.append(step(x * 8))
+        return x / 2
+
+    @halved.register_fake
+    def _(x):
+        return lg.empty_like(x)
+
+    def step(x):
+        return (halved(x + 1) * 3 + x).sum().item()
+
+    for k in range(4):
+        left[0] = 2
+        found.clear()
+        assert step(lg.full((2,), float(k))) == 2 * ((k + 1) / 2 * 3 + k)
+        inner = 8.0 * (k + 1)
+        within = 8 * (inner + 1)
+        assert found == [2 * ((x + 1) / 2 * 3 + x) for x in (within, inner)]
 
 
 def test_kernels_are_shared_between_plans(counted):

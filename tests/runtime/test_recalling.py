@@ -78,6 +78,27 @@ def test_the_next_process_plans_nothing(run, mode):
     assert second["modules"] == ([] if IS_LOADED_BY_US else ["llvmlite"])
 
 
+def test_plans_that_numpy_runs_a_part_of_are_found_too(python, tmp_path):
+    program = """
+import json, sys
+import livegrad as lg
+x = (lg.arange(9.0).reshape(3, 3).sin() + 3 * lg.eye(3)).requires_grad_()
+losses = []
+for shift in range(4):
+    y = lg.linalg.solve(x, lg.ones(3)) + lg.fft.rfft(x, 3 + shift % 2).abs().sum(1)
+    (lg.logdet(x) + y.roll(shift).sum() + lg.polygamma(2, x[0] ** 2 + shift).sum()).backward()
+    losses.append(x.grad.sum().item().hex())
+"""
+    first, second = [
+        json.loads(python(program + TELL, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout)
+        for _ in range(2)
+    ]
+    assert second["losses"] == first["losses"]
+    assert first["plans loaded"] == 0 < first["plans"]
+    assert second["plans loaded"] == second["plans"]
+    assert "livegrad.compiler.pipeline" not in second["modules"]
+
+
 def test_what_is_proven_is_not_proven_again(run):
     """Sizes that an earlier process has not seen: a piece is compared with plans for some."""
     run("pieces")

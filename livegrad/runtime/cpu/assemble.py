@@ -15,8 +15,9 @@ from livegrad.graph.written import text_or_none, value_of
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.driver import MAY_FAULT, TAIL, Program
+from livegrad.runtime.cpu.host_steps import HostStep
 from livegrad.runtime.cpu.known import key_of
-from livegrad.runtime.cpu.segments import HostStep, Segment, Segments
+from livegrad.runtime.cpu.segments import Segment, Segments
 
 
 def assemble(plan: Plan) -> Segments:

@@ -11,7 +11,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import product
 from typing import Any, TypeVar
 
@@ -23,26 +22,20 @@ _SCIPY = "scipy.linalg"
 def on_one_thread(compute: Callable[..., Result], *arguments: Any) -> Result:
     """`compute(*arguments)`, with BLAS called by NumPy or SciPy on the thread that calls it."""
     had_scipy = _SCIPY in sys.modules
-    with _one_thread(had_scipy):
-        result = compute(*arguments)
-    if _SCIPY in sys.modules and not had_scipy:  # its BLAS came just now, with many threads
-        return on_one_thread(compute, *arguments)
-    return result
-
-
-@contextmanager
-def _one_thread(with_scipy: bool) -> Iterator[None]:
     changed = []
-    for getter, setter in thread_counts(with_scipy):
+    for getter, setter in thread_counts(had_scipy):
         count = getter()
         if count != 1:
             setter(1)
             changed.append((setter, count))
     try:
-        yield
+        result = compute(*arguments)
     finally:
         for setter, count in changed:
             setter(count)
+    if _SCIPY in sys.modules and not had_scipy:  # its BLAS came just now, with many threads
+        return on_one_thread(compute, *arguments)
+    return result
 
 
 @functools.cache

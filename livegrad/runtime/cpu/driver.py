@@ -196,6 +196,10 @@ class Program:
         """Addresses of the inputs and the scalars, for native code that sets them."""
         return self.input_address, self._scalar_address
 
+    def read_from(self, inputs: int, scalars: int) -> None:
+        """Has `run_prepared` read inputs and scalars at other addresses than the program's own."""
+        self.input_address, self._scalar_address = inputs, scalars
+
     @property
     def entry(self) -> tuple[int, int]:
         """Addresses of the native code and of the program, for who calls it with `memory`."""

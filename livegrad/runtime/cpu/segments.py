@@ -6,33 +6,26 @@ made: this module is not to import it.
 
 from __future__ import annotations
 
-import ctypes
+from array import array
 from collections.abc import Sequence
-from math import prod
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from livegrad.dtypes import DType
-from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node
-from livegrad.graph.op import REGISTRY
 from livegrad.native.calls import put_word
 from livegrad.native.hot import hot, hot_slots
-from livegrad.runtime.counters import TIMING, counters
-from livegrad.runtime.cpu import blas, follow
+from livegrad.runtime.counters import TIMING
+from livegrad.runtime.cpu import follow
 from livegrad.runtime.cpu.driver import Program
 from livegrad.runtime.cpu.fitting import Fitter, Sizes
 from livegrad.runtime.cpu.follow import Follower
+from livegrad.runtime.cpu.host_steps import HostStep
 from livegrad.runtime.executable import Executable
 from livegrad.runtime.fault import Fault
 from livegrad.runtime.memory import Arena, Buffer
 from livegrad.runtime.protocol import Runnable
-from livegrad.runtime.values import from_compute, to_compute
 
 if TYPE_CHECKING:
-    from livegrad.compiler.plan import HostCall, Plan, Step, Where
+    from livegrad.compiler.plan import Plan, Step
     from livegrad.runtime.cpu.jit import Kernel
 
 ARENA = Arena()
@@ -63,6 +56,13 @@ class Segment:
         if status:
             raise self.fault(status)
 
+    def run_prepared(self) -> None:
+        """Runs the steps on inputs that are in place."""
+        self.time_if_wanted()
+        status = self.program.run_prepared()
+        if status:
+            raise self.fault(status)
+
     def time_if_wanted(self) -> None:
         """Has steps timed from the next run on, if that is wanted, or no longer."""
         if self.timed != TIMING.enabled:
@@ -83,57 +83,17 @@ class Segment:
         return len(self.steps), self.program.stamps().copy() if self.timed else None
 
 
-class HostStep:
-    """A step that runs NumPy code on views of the plan's memory."""
+class Shared:
+    """Inputs of a plan that NumPy runs a part of: native programs read the same."""
 
-    def __init__(self, number: int, call: HostCall, first_int: int) -> None:
-        from livegrad.compiler.hosting import host_reference
+    def __init__(self, words: int, floats: int) -> None:
+        self.words = array("q", [0] * words)
+        self.floats = array("d", [0.0] * floats)
 
-        self.number = number
-        self.call = call
-        self.reference = host_reference(REGISTRY[call.op])
-        metas = [meta_of(*each) for each in zip(call.shapes, call.dtypes, strict=True)]
-        self.meta = metas[0]
-        self.inputs = [SimpleNamespace(meta=meta) for meta in metas[1:]]
-        self.first_int = first_int
-
-    def run(self, inputs: list[int], scalars: Sequence[float]) -> None:
-        """Computes the step's value by its reference."""
-        call = self.call
-        memory = zip(call.wheres, call.shapes, call.dtypes, strict=True)
-        target, *arrays = [_view(inputs, *each) for each in memory]
-        values = [to_compute(a, dtype) for a, dtype in zip(arrays, call.dtypes[1:], strict=True)]
-        ints = inputs[self.first_int :]
-        args = tuple([_number(a, ints, scalars) for a in call.args])
-        n = SimpleNamespace(attrs=call.attrs, args=args, inputs=self.inputs, meta=self.meta)
-        try:
-            with np.errstate(all="ignore"):
-                result = blas.on_one_thread(self.reference, n, *values)
-        except (IndexError, ValueError, RuntimeError) as error:
-            raise Fault(self.number, type(error), str(error)) from None
-        except MemoryError as error:
-            raise Fault(self.number, RuntimeError, f"can't allocate memory: {error}") from None
-        target[...] = from_compute(result, self.meta.dtype)
-        counters.host_steps += 1
-
-    def stamps(self) -> tuple[int, Any]:
-        """One step, which is not timed."""
-        return 1, None
-
-
-def _number(arg: Any, ints: list[int], scalars: Sequence[float]) -> Any:
-    if not hasattr(arg, "is_float"):
-        return arg
-    return scalars[arg.number] if arg.is_float else ints[arg.number]
-
-
-def _view(inputs: list[int], where: Where, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
-    """The memory of a stored value as an array."""
-    count = prod(shape)
-    address = inputs[where.slot] + where.offset
-    memory: Any = (ctypes.c_char * max(count * dtype.itemsize, 1)).from_address(address or 1)
-    flat: np.ndarray[Any, Any] = np.frombuffer(memory, dtype.storage, count)
-    return flat.reshape(shape)
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Addresses of the inputs and the scalars."""
+        return self.words.buffer_info()[0], self.floats.buffer_info()[0]
 
 
 @hot_slots
@@ -142,21 +102,46 @@ class Segments(Runnable):
 
     segments   [ native steps: one call ] ─► [ NumPy ] ─► [ native steps: one call ]
     inputs     arena, addresses of leaves and new buffers, integers; floats
+
+    If there are several, `shared` is what they all read. `refused` is what NumPy's part has.
     """
 
-    __slots__ = ("arena", "first", "plan", "segments")
+    __slots__ = ("arena", "first", "plan", "refused", "segments", "shared")
 
     def __init__(self, plan: Plan, segments: list[Segment | HostStep]) -> None:
         self.plan = plan
         self.arena = plan.arena
         self.first = 1 + plan.leaves  # the slot of the first new buffer
         self.segments = segments
+        self.refused: Fault | None = None
+        self.shared: Shared | None = None
+        if len(segments) != 1 or type(segments[0]) is HostStep:
+            self.shared = Shared(plan.first_int + plan.ints, plan.floats)
+            for segment in segments:
+                if isinstance(segment, Segment):
+                    segment.program.read_from(*self.shared.memory)
 
     def run(self, buffers: Sequence[Buffer], ints: list[int], floats: list[float]) -> None:
         """Runs every step."""
         inputs = [ARENA.reserve(self.arena), *[b.ptr for b in buffers], *ints]
+        if self.shared is None:
+            only: Any = self.segments[0]
+            only.run(inputs, floats)
+        else:
+            self.shared.words[:] = array("q", inputs)
+            self.shared.floats[:] = array("d", floats)
+            self._run_each(self.shared)
+
+    def _run_each(self, shared: Shared) -> None:
+        """Runs every step on inputs that are in place."""
+        words, floats = shared.words[:], shared.floats[:]
         for segment in self.segments:
-            segment.run(inputs, floats)
+            if isinstance(segment, Segment):
+                segment.run_prepared()
+            else:
+                segment.run(words, floats)
+                # A step of somebody's own may have run this plan meanwhile.
+                shared.words[:], shared.floats[:] = words, floats
 
     @hot
     def announce(self) -> None:
@@ -192,17 +177,16 @@ class Segments(Runnable):
         known: Sequence[Any] = (),
         more: Sequence[int] = (),
     ) -> Any:
-        """The native check, if the plan is one native program; `known` and `more` as there."""
+        """The native check; `known` and `more` as there."""
         x = executable
-        plain = len(self.segments) == 1 and isinstance(self.segments[0], Segment)
         shares = any(leaf >= 0 for _, _, leaf in x.results)
-        if not plain or shares or x.specialised or not follow.available():
+        if shares or x.specialised or not follow.available():
             return None
         numbers = iter(leaves)
         links = [link if link >= 0 else -1 - next(numbers) for link in x.links]
         first = self.first + len(x.fresh)
         writes = [(leaf, refs, first + i) for i, (leaf, refs, *_) in enumerate(x.writes)]
-        inputs, scalars = self.segments[0].program.memory  # type: ignore[union-attr]
+        inputs, scalars = self._memory
         # Whether a gradient through the node may need what is overwritten.
         reads = [int(i in x.readers) for i in range(len(nodes))]
         for i in x.readers_of_donated:
@@ -223,6 +207,12 @@ class Segments(Runnable):
             more,
         )
 
+    @property
+    def _memory(self) -> tuple[int, int]:
+        """Addresses of the inputs and the scalars, for native code that sets them."""
+        only: Any = self.segments[0] if self.segments else None
+        return only.program.memory if self.shared is None else self.shared.memory
+
     def fitter(
         self, executable: Executable, nodes: list[Node], leaves: list[int], sizes: Sizes
     ) -> Any:
@@ -235,6 +225,9 @@ class Segments(Runnable):
     @hot
     def run_followed(self, buffers: list[Buffer]) -> int:
         """Runs the plan after its follower has set leaves and numbers; the program's status."""
+        if self.shared is not None:
+            status: int = self._run_with_numpy(buffers)
+            return status
         segment: Any = self.segments[0]  # the only one, a Segment
         inputs = segment.program.input_address
         put_word(inputs, ARENA.reserve(self.arena))
@@ -244,11 +237,27 @@ class Segments(Runnable):
             slot += 8
         if TIMING.enabled or segment.timed:
             segment.time_if_wanted()
-        status: int = segment.program.run_prepared()
+        status = segment.program.run_prepared()
         return status
+
+    def _run_with_numpy(self, buffers: list[Buffer]) -> int:
+        """The same for a plan of several segments; -1 if one of them has refused something."""
+        assert self.shared is not None
+        words = self.shared.words
+        words[0] = ARENA.reserve(self.arena)
+        words[self.first : self.first + len(buffers)] = array("q", [b.ptr for b in buffers])
+        try:
+            self._run_each(self.shared)
+        except Fault as fault:
+            self.refused = fault
+            return -1
+        return 0
 
     def fault_of(self, status: int) -> Fault:
         """The fault that `run_followed` reported by its status."""
+        fault, self.refused = self.refused, None
+        if fault is not None:
+            return fault
         segment = self.segments[0]
         assert isinstance(segment, Segment)
         return segment.fault(status)
