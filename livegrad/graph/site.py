@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 from types import FrameType
@@ -13,6 +15,11 @@ from livegrad.native.calls import quotient, remainder, untrack
 from livegrad.native.hot import hot
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Functions of Python's that only call others, ours or the user's: nobody's line is there.
+_BETWEEN = {
+    contextlib.contextmanager.__code__.co_filename,
+    functools.wraps.__code__.co_filename,
+}
 # Files known to be livegrad's own, and files known not to be.
 INSIDE: set[str] = set()
 OUTSIDE: set[str] = set()
@@ -72,5 +79,8 @@ def user_site(start: FrameType | None = None) -> Site:
 
 
 def is_inside(name: str) -> bool:
+    """Whether a file is livegrad's own, or one of Python's that nobody looks for a line in."""
+    if name in _BETWEEN:
+        return True
     # The demo is a user's program that happens to ship with the package.
     return name.startswith(_PACKAGE) and name != _PACKAGE + "demo.py"

@@ -16,6 +16,7 @@ from livegrad.graph.node import Node, quote_site
 from livegrad.graph.state import LOCAL, ORPHANED, State, living_states
 from livegrad.graph.walking import inputs_first
 from livegrad.ops.bookkeeping.pending import Pending
+from livegrad.runtime.liveness import is_claim
 
 
 def is_incomplete(state: State) -> bool:
@@ -44,14 +45,21 @@ def take_up(state: State, nodes: list[Node], handles: list[Any]) -> None:
         tell(TAKEN_UP, before)
 
 
-def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) -> None:
+def adopt_missing(state: State, roots: tuple[Node, ...], for_plan: bool = True) -> tuple[Node, ...]:
     """Puts what is missing in front of what reads it, and numbers all pending nodes anew.
 
-    To a plan, a backward pass over values that are there is missing its graph.
+    To a plan, a backward pass over values that are there is missing its graph. Little values of a
+    graph that may be walked again are returned: to be kept, or they would be missing again.
     """
     handles = dict(zip(state.nodes, state.handles, strict=True))
     order = _with_missing(state.nodes, roots, for_plan)
     take_up(state, order, [handles.get(node, NOBODY) for node in order])
+    missing = [node for node in order if node not in handles and is_claim(node)]
+    return tuple([node for node in missing if node.meta.nbytes <= _LITTLE])
+
+
+# Bytes that take no longer to compute than to find missing.
+_LITTLE = 1 << 16
 
 
 def _with_missing(nodes: list[Node], roots: tuple[Node, ...], for_plan: bool) -> list[Node]:

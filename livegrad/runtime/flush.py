@@ -355,7 +355,7 @@ def _flush_by_plan(state: State, reason: str, roots: tuple[Node, ...], started: 
     if executable is None:
         if is_incomplete(state):
             del snapshot  # it refers to the handles too: they would all look alive
-            adopt_missing(state, roots)
+            roots += adopt_missing(state, roots)
             snapshot = _snapshot(state, roots)
             executable = plans.find(snapshot)
         before = counters.compiles
@@ -414,9 +414,7 @@ def _is_followed(executable: Any, state: State, roots: tuple[Node, ...]) -> bool
     keep = executable.keep
     if count != len(keep):
         return False
-    if executable.writes and (
-        nodes[executable.updates[0]].buffer is not None or spent.has_computed()
-    ):
+    if executable.writes and not _may_update(nodes[executable.updates[0]], nodes):
         return False
     for root in roots:
         if root.buffer is None:
@@ -424,6 +422,23 @@ def _is_followed(executable: Any, state: State, roots: tuple[Node, ...]) -> bool
             if not 0 <= place < count or not keep[place]:
                 return False
     return bool(executable.follower.matches(nodes, state.handles))
+
+
+@hot
+def _may_update(update: Node, nodes: list[Node]) -> bool:
+    """Whether pending nodes end with updates that a plan may make.
+
+    Graphs that were spent and computed before have no say in what these overwrite: they are cut,
+    unless a backward pass that is pending is still to walk over them.
+    """
+    if update.buffer is not None or update.spec.op.kind != "update":
+        return False
+    if spent.has_computed():
+        for node in nodes:
+            if node.spec.op.kind == "gradient":
+                return False
+        spent.cut_computed(update.site)
+    return True
 
 
 @hot

@@ -83,6 +83,11 @@ def numbers_of(nodes: list[Node]) -> tuple[list[int], list[float]]:
 # --------------------------------------------------------- what a later backward will need
 
 
+# Bytes of a value that is kept although it is cheap to compute again: every backward pass that
+# reads it would find it missing, and be another structure.
+_LITTLE = 4096
+
+
 def _keep_for_backward(snapshot: Snapshot) -> None:
     """Keeps what gradient rules read of graphs that backward has not walked yet."""
     nodes, keep, base = snapshot.nodes, snapshot.keep, snapshot.base
@@ -97,7 +102,7 @@ def _keep_for_backward(snapshot: Snapshot) -> None:
         for x in node.inputs:
             at = x.index - base
             if 0 <= at < len(nodes):
-                if "x" in saves and not x.op.cheap:
+                if "x" in saves and (not x.op.cheap or x.meta.nbytes <= _LITTLE):
                     keep[at] = 1
                 if is_claim(x):
                     claimed[at] = True

@@ -1,8 +1,10 @@
 """What waits for a flush: no more than the program can see, and nothing for Python's collector."""
 
+import contextlib
 import functools
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +12,7 @@ import livegrad as lg
 from livegrad.graph.node import CYCLES
 from livegrad.graph.record import _SWEPT
 from livegrad.graph.state import LOCAL, flush
+from livegrad.graph.watch import BLAMING
 from livegrad.runtime.speedup import Speedup
 
 
@@ -78,3 +81,28 @@ def test_a_hook_that_refers_to_its_graph_is_collected():
     flush("test")
     gc.collect()
     assert seen() is None
+
+
+def test_a_line_is_never_one_of_pythons_that_only_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BLAMING, "enabled", True)
+
+    @contextlib.contextmanager
+    def around() -> Iterator[lg.Tensor]:
+        yield lg.ones(3)
+
+    with around() as x:
+        y = x * 2  # what a generator of the user's records has the user's line
+    assert x._node.site[0].co_filename == __file__
+    assert y._node.site[0].co_filename == __file__
+    layer = lg.nn.Linear(2, 2)
+    optimizer = lg.optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        layer(lg.ones(1, 2)).sum().backward()
+        found = []
+        with lg.events.listen("recorded", lambda e: found.append((e.op, e.file))):  # noqa: B023
+            # Gradients are asked about within a context of livegrad's own.
+            lg.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        optimizer.step()
+    assert "finite" in dict(found)
+    assert {file for _, file in found} == {__file__}

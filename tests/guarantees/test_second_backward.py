@@ -9,6 +9,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
+from livegrad.runtime import flush, sight
 
 
 def here():
@@ -100,3 +101,41 @@ def test_a_new_graph_each_step_never_raises():
         (p * p).sum().backward()
         optimizer.step()
     assert p.grad.tolist() == [10.0, 20.0, 30.0]
+
+
+@pytest.mark.usefixtures("whole_plans")
+def test_nothing_is_missing_where_a_graph_is_walked_again_and_again(monkeypatch):
+    """The gradient that backward begins with is kept with its graph, though it costs nothing."""
+    w = lg.linspace(0.1, 1.0, 5).requires_grad_()
+    x = lg.arange(20.0).reshape(4, 5) / 7
+    loss = (x @ w).tanh().square().mean()
+    (g,) = lg.autograd.grad(loss, w, create_graph=True)
+    found = []
+    for k in range(8):
+        if k == 3:
+            monkeypatch.setattr(flush, "adopt_missing", None)
+        v = lg.full((5,), k + 1.0)
+        (product,) = lg.autograd.grad(g @ v, w, retain_graph=True)
+        found.append(product.sum().item())
+    assert found == pytest.approx([found[0] * (k + 1) for k in range(8)], rel=1e-5)
+
+
+def test_what_was_missing_once_is_there_the_next_time(monkeypatch):
+    """Lists keep what views are views of: a plan that reads the view computes it, and keeps it."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    parameters = list(net.parameters())
+    x, y = lg.arange(24.0).reshape(6, 4) / 7, lg.ones(6, 1)
+    monkeypatch.setattr(sight.Policy, "whole", False)
+    monkeypatch.setattr(sight.Policy, "pieces", True)
+    gradients = lg.autograd.grad(F.mse_loss(net(x), y), parameters, create_graph=True)
+    g = lg.cat([each.reshape(-1) for each in gradients])
+    g.sum().item()
+    monkeypatch.setattr(sight.Policy, "whole", True)
+    found, missing = [], []
+    adopt = flush.adopt_missing
+    monkeypatch.setattr(flush, "adopt_missing", lambda *a: missing.append(k) or adopt(*a))
+    for k in range(6):
+        products = lg.autograd.grad((g * (k + 1.0)).sum(), parameters, retain_graph=True)
+        found.append(sum([product.sum() for product in products]).item())
+    assert missing == [0]
+    assert found == pytest.approx([found[0] * (k + 1) for k in range(6)], rel=1e-5)
