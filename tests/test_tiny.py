@@ -15,6 +15,10 @@ import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
 from livegrad.graph.state import reference_mode
+from livegrad.native.hot import CLASSES, FUNCTIONS
+from livegrad.native.layout import is_known, slots_of
+from livegrad.native.translate import translate_unit
+from livegrad.runtime.speedup import original_functions
 
 
 def test_recording_computes_nothing() -> None:
@@ -134,3 +138,11 @@ def test_what_happened_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     lg.softmax(lg.ones(2, 2), 1).tolist()
     lg.explain()
     assert "flushed because of tolist()" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not is_known(), reason="an interpreter we do not know")
+def test_every_hot_function_can_be_translated() -> None:
+    # One that cannot leaves all of them to Python: programs are slower, and nothing else shows it.
+    with original_functions():
+        made = translate_unit(slots_of(CLASSES), FUNCTIONS)
+    assert FUNCTIONS[-1].__name__ in made.ir
