@@ -17,8 +17,8 @@ from livegrad import nn, optim, train
 
 args = arguments(__doc__)
 Row = np.ndarray
-DISCOUNT, BATCH, KEEP = 0.99, 128, 50_000
-steps, curious = (6000, 2500) if args.quick else (40_000, 8000)  # in all; until it acts by itself
+DISCOUNT, BATCH, KEEP, HOLD = 0.99, 64, 50_000, 256
+steps, curious = (6000, 2500) if args.quick else (60_000, 10_000)  # in all; until it acts by itself
 
 
 class Memory:
@@ -45,9 +45,10 @@ class Memory:
         return [lg.tensor(x) for x in columns]
 
 
-worth = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
-steady = copy.deepcopy(worth)  # follows slowly: a target that does not run away
-optimizer = optim.Adam(worth.parameters(), lr=1e-3)
+layers = [nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2)]
+worth = nn.Sequential(*layers)
+steady = copy.deepcopy(worth)  # stays for HOLD steps: a target that does not run away
+optimizer = optim.Adam(worth.parameters(), lr=2e-3)
 memory = Memory(KEEP)
 env = make()
 
@@ -62,7 +63,7 @@ history: list[float] = []
 best, best_weights = 0.0, copy.deepcopy(worth.state_dict())
 lived = 0
 for step in (bar := train.progress(range(steps), "steps")):
-    explores = random.random() < max(0.02, 1 - step / curious)
+    explores = random.random() < max(0.04, 1 - step / curious)
     action = random.randrange(2) if explores else greedy(state)
     after, reward, fell, ended, _ = env.step(action)
     memory.add(state, action, reward, after, fell)
@@ -83,11 +84,10 @@ for step in (bar := train.progress(range(steps), "steps")):
     loss.backward()
     nn.utils.clip_grad_norm_(worth.parameters(), 10.0)
     optimizer.step()
-    with lg.no_grad():
-        for mine, theirs in zip(steady.parameters(), worth.parameters(), strict=True):
-            mine.lerp_(theirs, 0.01)
+    if step % HOLD == 0:
+        steady.load_state_dict(worth.state_dict())
     if step > curious and step % 1000 == 0:  # the best network so far is kept
-        tried = float(np.mean(returns(greedy, 5, seed=5000)))
+        tried = float(np.mean(returns(greedy, 20, seed=5000)))
         if tried >= best:
             best, best_weights = tried, copy.deepcopy(worth.state_dict())
         if best >= (200 if args.quick else 500):
