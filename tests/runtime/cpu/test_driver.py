@@ -280,17 +280,19 @@ def test_times_of_threads() -> None:
     try:
         program = Program([], block, [Step(add, 0, flags=SERIAL), Step(add, 0, grain=64)])
         program.time_steps()
-        for _ in range(3):  # workers may be asleep at first
+        # Workers may be asleep at first, and on a busy machine do everything before the caller can.
+        for runs in range(1, 101):
             program.run([])
-        alone, together = program.stamps().tolist()
+            alone, together = program.stamps().tolist()
+            began, ended, *parts = together
+            if runs >= 3 and parts[0]:
+                break
     finally:
         threads.pool.resize(before)
     assert alone[2::2] == [0] * 3
-    began, ended, *parts = together
     assert alone[1] <= began
     pairs = [pair for pair in zip(parts[::2], parts[1::2], strict=True) if pair[0]]
-    assert pairs
     assert parts[0]  # the caller takes part
     for first, last in pairs:
         assert began <= first <= last <= ended
-    assert (data == 6).all()
+    assert (data == 2 * runs).all()
