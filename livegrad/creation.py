@@ -13,6 +13,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.above import Above
 from livegrad.graph.blame import as_index
+from livegrad.graph.family import node_to_read
 from livegrad.graph.handle import Handle, leaf, leaf_node, node_of, wrap
 from livegrad.graph.layout import Strides, is_dense, like_strides, span, strides_in_order
 from livegrad.graph.meta import Shape, meta_of
@@ -499,7 +500,7 @@ def full(
 
 def _like(x: Tensor, dtype: Any, device: Any) -> tuple[Shape, DType, Any]:
     """Shape, dtype and device of `x`, unless others are given."""
-    meta = node_of(x).meta
+    meta = node_to_read(x).meta
     target = meta.dtype if dtype is None else dtypes.as_dtype(dtype)
     return meta.shape, target, meta.device if device is None else device
 

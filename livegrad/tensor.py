@@ -176,7 +176,7 @@ class Tensor(Subclassing):
     @property
     def data(self) -> Tensor:
         """The values without their history; writing to it writes to this tensor."""
-        note_update(node_of(self))
+        note_update(node_to_read(self))
         out = movement.detach(self)
         if not out.is_inference():
             share_of(out).count_with([0])

@@ -574,6 +574,17 @@ def test_one_of_several_views_is_given_up_also_when_its_base_was_frozen():
         first.is_leaf
 
 
+def test_a_view_that_was_given_up_can_be_looked_at():
+    first, second = (leaf(1.0, 2.0) * 1).chunk(2)
+    with lg.no_grad():
+        first.mul_(3)
+    assert lg.zeros_like(second).tolist() == [0.0]
+    assert lg.rand_like(second).shape == (1,)
+    assert second.data.tolist() == [2.0]
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        second * 1
+
+
 @pytest.mark.parametrize("written", [False, True])
 def test_one_of_several_views_that_shows_something_else_is_given_up_only_if_it_was(written):
     w = leaf(1.0, 2.0)

@@ -567,6 +567,32 @@ for write, given in itertools.product(("", "i[...] = i"), ("T.ones(8, 8)", "T.on
         "(i * T.arange(i.numel()).view(i.shape)).sum().backward(retain_graph=True)",
         "check()",
     )
+PROGRAMS["what is made like a view that was given up, and what it shows, are there"] = (
+    "e = T.ones(3, 2, requires_grad=True) * 1; f, g, h = e.unbind()",
+    "with T.no_grad(): f.mul_(2)",
+    "i = T.zeros_like(h); j = T.ones_like(h); k = T.full_like(h, 2); l = h.data; m = h.detach()",
+    "n = T.randint_like(h, 1); o = T.zeros_like(h, memory_format=T.contiguous_format)",
+    "check()",
+    "l.mul_(3)",
+    "check()",
+    "h * 1",
+)
+for update in ("SGD", "SGD, momentum=0.5", "Adam", "RMSprop", "Adagrad", "Adadelta"):
+    optimizer, _, option = update.partition(", ")
+    for before, after in (((1,), ()), ((2, 3), (3,)), ((3,), (2, 3))):
+        for steps in ("", "o.step()"):
+            PROGRAMS[f"{update} of {after} that was {before}{', and stepped' if steps else ''}"] = (
+                f"w = T.ones({before}).requires_grad_(); v = T.ones(2, requires_grad=True)",
+                f"o = T.optim.{optimizer}([v, w], 0.25{', ' + option if option else ''})",
+                "(w.sum() + v.sum()).backward()",
+                *([steps] if steps else []),
+                "w.requires_grad_(False)",
+                f"w.resize_({after}).fill_(1)",
+                "w.requires_grad_()",
+                "o.step()",
+                "w = v = None" if len(before) >= len(after) else "check()",
+                "check()",
+            )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -334,6 +334,28 @@ def test_a_gradient_that_is_a_view_of_its_parameter_follows_it(make, shown):
     assert p.grad.tolist() == p.tolist() != [-1.0]
 
 
+@pytest.mark.parametrize("cls", [optim.SGD, optim.Adam, optim.RMSprop])
+def test_a_parameter_made_smaller_has_no_gradient_of_its_shape(cls):
+    p = lg.ones(2, 3).requires_grad_()
+    optimizer = cls([p], lr=0.25)
+    p.sum().backward()
+    p.requires_grad_(False)
+    p.resize_(3)
+    with pytest.raises(RuntimeError, match=r"shape \[3\] doesn't match the broadcast shape"):
+        optimizer.step()
+    assert p.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_parameter_made_larger_takes_what_its_gradient_is_broadcast_to():
+    p = lg.ones(3).requires_grad_()
+    optimizer = optim.SGD([p], lr=0.25)
+    (p * lg.arange(3)).sum().backward()
+    p.requires_grad_(False)
+    p.resize_(2, 3).fill_(1)
+    optimizer.step()
+    assert p.tolist() == [[1.0, 0.75, 0.5]] * 2
+
+
 def test_a_wrapper_of_an_optimiser_that_is_none_itself() -> None:
     """Its class is an optimiser's, its constructor is not called: as in `accelerate`."""
 

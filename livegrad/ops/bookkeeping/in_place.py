@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from livegrad.graph.family import node_to_read
 from livegrad.graph.handle import node_of, path_of
 from livegrad.graph.layout import (
     Strides,
@@ -180,7 +181,7 @@ def in_format(input: Tensor, memory_format: Any) -> Tensor:
 
 def placed_like(out: Tensor, input: Tensor, memory_format: Any = None) -> Tensor:
     """A new tensor `out` of the shape of `input` with its strides, or in a format."""
-    strides = format_strides(node_of(input).meta, memory_format)
+    strides = format_strides(node_to_read(input).meta, memory_format)
     return laid_out_as(made_like(out, input), strides)
 
 

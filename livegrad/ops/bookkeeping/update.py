@@ -25,6 +25,7 @@ from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.finite import ask_apart, complaint, latest_loss, may_ask
 from livegrad.ops.bookkeeping.pending import Pending
+from livegrad.ops.elementwise.arithmetic import fitted
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 
 if TYPE_CHECKING:
@@ -220,15 +221,19 @@ def _is_part(x: Tensor) -> bool:
 def _write_each(
     op: Op, streams: Sequence[Sequence[Tensor]], which: Sequence[int], args: tuple[float, ...]
 ) -> None:
-    """Runs the rule parameter by parameter, and writes the results in place."""
+    """Runs the rule parameter by parameter, and writes the results in place.
+
+    What a parameter, perhaps reshaped since, has as gradient or state may be broadcast to it.
+    """
     assert op.expand is not None
     with setting(grad=False):
         for i in which:
             mine = [stream[i] for stream in streams]
             results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
             for s, result in zip(op.written, results, strict=True):
-                whole = node_of(mine[s]).meta.dtype.is_complex
-                rebind(mine[s], record(VIEW_AS_COMPLEX, (result,)) if whole else result)
+                meta = node_of(mine[s]).meta
+                value = record(VIEW_AS_COMPLEX, (result,)) if meta.dtype.is_complex else result
+                rebind(mine[s], value if s else fitted(value, meta))
 
 
 # ------------------------------------------------------------------------ parameters, their state

@@ -17,6 +17,7 @@ from livegrad.dtypes import DType
 from livegrad.graph import elsewhere
 from livegrad.graph.blame import as_index, check_number
 from livegrad.graph.events import DROPPED, tell
+from livegrad.graph.family import node_to_read
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.infer import broadcast_shapes, not_implemented
 from livegrad.graph.meta import Meta, Shape, meta_of
@@ -426,7 +427,7 @@ def _drawn_like(
     function: Any, bounds: tuple[int, ...], x: Tensor, dtype: Any, options: dict[str, Any]
 ) -> Tensor:
     """Numbers of the shape, dtype and strides of `x`."""
-    meta = node_of(x).meta
+    meta = node_to_read(x).meta
     if options.get("device") is None:
         options["device"] = meta.device
     memory_format, learned = options.pop("memory_format", None), options.pop("requires_grad", False)
