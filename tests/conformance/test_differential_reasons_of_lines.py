@@ -48,6 +48,28 @@ LINEAR = [
 OF_TRANSFORM = "b = T.func.jacrev(lambda t: t.clone().mul_(3))(T.ones(3)); f, g, h = b.chunk(3, 1)"
 UNBOUND = "b = T.ones(2, 3); d, e, f = b.unbind(-1)"
 GIVEN = "e.data = f"
+OF_CHECKPOINT = [
+    "c = T.arange(3.0, requires_grad=True)",
+    f"m = {CHECKPOINT}(lambda t: (t * 3).relu(), c, use_reentrant=False)",
+]
+NOTED_BEFORE = "m.grad_fn.register_prehook(lambda g: log.append(('m', g[0].clone())))"
+CONVERTED = ["b = T.ones(2, 3, requires_grad=True); e = b.sum(0)", "b.data = b.double()"]
+EMPTY_PART = [
+    "a = T.ones((), requires_grad=True); d = a + T.zeros(0, 3); e = d[:0, :-1:2]",
+    "d.retain_grad()",
+    "e.square_()",
+    "f, = T.autograd.grad(e.abs().sum(), [d], create_graph=True)",
+]
+GATHERED = [
+    "a = T.nn.Linear(2, 2); [p.data.fill_(2) for p in a.parameters()]",
+    "e = T.nn.utils.parameters_to_vector(a.parameters())",
+    "(e ** 2).sum().backward()",
+]
+RESHAPED = [
+    "a = T.ones(6, requires_grad=True); d = a * 1; f = d.reshape_as(d).unfold(0, 1, 1)",
+    "d.data = f.detach()",
+    "with T.no_grad(): f.mul_(2)",
+]
 PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
 
 
@@ -105,6 +127,71 @@ PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
         ),
         ([*LARGE, "d = m(a)", "check()"], "squares are infinite"),
         ([LARGE[0], f"d = m(a) + {OTHER}", "check()"], None),
+        ([*OF_CHECKPOINT, NOTED_BEFORE, *AGAIN[1:], "check()"], "computes again"),
+        (
+            [*OF_CHECKPOINT, NOTED_BEFORE, f"(m * (2 - {OTHER})).sum().backward()", "check()"],
+            None,
+        ),
+        (
+            [*CONVERTED, "j, = T.autograd.grad(e.sum(), [b], allow_unused=True)", "check()"],
+            "another dtype",
+        ),
+        ([*CONVERTED, "j, = T.autograd.grad(e.sum(), [b])"], "another dtype"),
+        ([*CONVERTED, "j, = T.autograd.grad(e.sum() + b.sum(), [b])", "check()"], "another dtype"),
+        ([*CONVERTED, f"j = e.detach() if {OTHER} else None", "check()"], None),
+        (
+            [
+                *CONVERTED,
+                f"j, = T.autograd.grad((b * (1 + {OTHER})).sum(), [b])",
+                "e = 0",
+                "check()",
+            ],
+            None,
+        ),
+        ([*EMPTY_PART, "check()"], "an empty gradient"),
+        (
+            [
+                "a = T.ones(3, requires_grad=True); d = a * a; e = d[1:]",
+                "d.retain_grad()",
+                f"f, = T.autograd.grad(e.square().sum(), [d], create_graph=not {OTHER})",
+                "check()",
+            ],
+            None,
+        ),
+        ([*GATHERED, "o = [p.grad for p in a.parameters()]", "check()"], "as the rules here make"),
+        ([*GATHERED, f"o = e[{OTHER} * 1:][:2].detach()", "check()"], None),
+        ([*RESHAPED, "(f * 2).sum().backward()", "check()"], "of its former shape"),
+        ([RESHAPED[0], f"(f * 2).sum().backward(T.ones(1) if {OTHER} else None)"], None),
+        (
+            [
+                "b = T.ones(2, 3, dtype=T.int64)",
+                "b[1:, :0].detach()[T.tensor([1, 0])] *= T.tensor(0.25)",
+            ],
+            "an index must name a place",
+        ),
+        (
+            [
+                "b = T.ones(2, 3, dtype=T.int64)",
+                f"b[1:].detach()[T.tensor([0 if {OTHER} else 1, 0])] *= T.tensor(0.25)",
+            ],
+            None,
+        ),
+        (
+            [
+                "b = T.tensor([4.125, -2.375], dtype=T.bfloat16)",
+                "j = b.log_softmax(-1).float().sqrt()",
+                "check()",
+            ],
+            "roundings",
+        ),
+        (
+            [
+                "b = T.tensor([4.125, -2.375], dtype=T.bfloat16)",
+                f"j = b.log_softmax(-1) * (1 + {OTHER})",
+                "check()",
+            ],
+            None,
+        ),
         ([*HOOKED, "h.sum().backward()"], "that none has reached"),
         ([*HOOKED, f"(None.clone() if {OTHER} else b).sum().backward()"], "that none has reached"),
         (

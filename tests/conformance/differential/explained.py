@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .explained_backward import EXPANDED, OLD_SHAPE, asked_for, explanation_of_backward
+from .explained_backward import CONVERTED, EXPANDED, OLD_SHAPE, asked_for, explanation_of_backward
 from .explained_states import (
     GRADIENT,
     HALF_WAY,
@@ -48,6 +48,7 @@ from .tensors import (
     is_integer,
     is_of_written_base,
     is_product,
+    is_sought_elsewhere,
 )
 from .undefined import SIBLINGS, have_siblings, is_stale, overlaps_itself, writes_of
 
@@ -273,8 +274,13 @@ def is_hooked_in_vain(x: Any) -> bool:
     return not is_stale(x) and x.is_leaf and x.grad is None
 
 
-def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any]) -> str | None:
-    """Why PyTorch says that something is `wrong`, and livegrad something else."""
+def explanation_of_two(
+    wrong: Exception, found: Exception, named: Sequence[Any], written: Sequence[Any]
+) -> str | None:
+    """Why PyTorch says that something is `wrong`, and livegrad something else.
+
+    `written` is what the line writes to, which may have no name.
+    """
     if isinstance(wrong, AttributeError) and isinstance(found, TypeError):
         lacking = re.match(r"'(\w+)' object has no attribute", str(wrong))
         return NO_TENSOR if lacking and f"must be Tensor, not {lacking[1]}" in str(found) else None
@@ -287,7 +293,7 @@ def explanation_of_two(wrong: Exception, found: Exception, named: Sequence[Any])
         return NO_DIM if all(x.numel() == 0 for x in named) else None
     if "view of its base has been modified" in str(found) and any(map(is_stale, named)):
         return STALE_AND_WRONG
-    if is_of_no_index(str(found)) and any(x.numel() == 0 for x in named):
+    if is_of_no_index(str(found)) and any(x.numel() == 0 for x in (*named, *written)):
         return NO_INDEX
     both = is_not_to_be_written(wrong) and isinstance(found, IndexError)
     return TWO_FAULTS if both else None
@@ -313,6 +319,8 @@ def explanation(
     message = str(wrong)
     if "appears to not have been used in the graph" in message and found is None:
         asked = [theirs[name] for name in asked_for(line) if name in theirs]
+        if any(is_sought_elsewhere(x, theirs) for x in asked):
+            return CONVERTED
         hidden = any(is_hidden_view(x, list(theirs.values())) for x in asked)
         return HIDDEN_VIEW if hidden and any(f in x for f in HIDING for x in before) else None
     if "does not require grad and does not have a grad_fn" in message and found is None:
@@ -327,7 +335,8 @@ def explanation(
     if type(wrong) is RuntimeError and isinstance(found, NotImplementedError):
         return SUBCLASS
     if wrong is not None and found is not None:
-        return explanation_of_two(wrong, found, named)
+        written = [write.to for write in writes_of(line, dict(theirs))]
+        return explanation_of_two(wrong, found, named, written)
     if message == "cannot resize variables that require grad":
         return INTEGERS if any(map(is_integer, named[:1])) else None
     if re.search("inference tensor|Inference tensors do not track", message):
@@ -351,8 +360,10 @@ def explanation(
         return GRADIENT if gradients and is_hidden_view(named[0], named) else None
     if is_met_by_backward(message, line, named):
         return KEPT
-    if "backward(" in line and (reason := explanation_of_backward(message, named)) is not None:
-        return reason
+    if "backward(" in line:
+        reason = explanation_of_backward(message, named, theirs)
+        if reason is not None:
+            return reason
     if re.match(r"a view of a leaf Variable|Output \d+ of \w+ is a view and its base", message):
         if any(map(has_left_its_base, named)) or is_given_part(line, before, theirs):
             return LEFT

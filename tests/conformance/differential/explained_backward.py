@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .tensors import functions_before, is_after
+from .tensors import functions_before, is_after, is_sought_elsewhere
 from .undefined import is_stale
 
 EXPANDED = "what was written to an expanded tensor has a gradient; PyTorch's writes to another such"
@@ -18,7 +18,7 @@ SUBTRACTED = "PyTorch's gradient of logaddexp subtracts the operands, which it r
 NEGATED = "PyTorch's gradient of atan2 negates the other operand, which it refuses of bools"
 UNWRITABLE = "PyTorch leaves a ZeroTensor as a gradient, to which it cannot add another"
 OLD_SHAPE = (
-    "PyTorch gives what was transposed in place a gradient of its former shape, or refuses, by "
+    "PyTorch gives what got another shape in place a gradient of its former shape, or refuses, by "
     "strides"
 )
 OLD_HOOKS = (
@@ -34,10 +34,16 @@ GIVEN_SHAPE = (
     "a leaf has a gradient of the shape that `.data` gave it; PyTorch refuses one while something "
     "that was computed from it before is there"
 )
+CONVERTED = (
+    "a leaf that `.data` gave another dtype has all of its gradients; PyTorch's autograd.grad does "
+    "not find those of before, which its backward brings"
+)
 MOVED = "what was a leaf collects what is computed from it then, whatever was written to it since"
 
 
-def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
+def explanation_of_backward(
+    message: str, named: Sequence[Any], theirs: Mapping[str, Any]
+) -> str | None:
     """Why livegrad does not refuse, in these words of PyTorch's, a backward from `named`."""
     if message == "leaf variable has been moved into the graph interior":
         return MOVED if any(map(is_of_moved_leaf, functions_before(named))) else None
@@ -49,7 +55,9 @@ def explanation_of_backward(message: str, named: Sequence[Any]) -> str | None:
         if any(map(is_beyond_its_base, named)):
             return SMALLER_BASE
         shown = re.search(r"got \[([\d, ]*)\] but expected shape compatible with", message)
-        reshaped = shown is not None and any(has_base_of_shape(x, shown[1]) for x in named)
+        functions = functions_before(named)
+        passed = [x for x in theirs.values() if is_passed(x, functions)]
+        reshaped = shown is not None and any(has_base_of_shape(x, shown[1]) for x in passed)
         return OLD_SHAPE if reshaped else None
     if shapes := re.search(r"got \[([\d, ]*)\] but expected shape .* \[([\d, ]*)\]$", message):
         leaves = [*named, *[getattr(f, "variable", None) for f in functions_before(named)]]
@@ -74,6 +82,11 @@ def has_base_of_shape(x: torch.Tensor, sizes: str) -> bool:
     return not is_stale(x) and x._base is not None and shape_of(x._base) == sizes
 
 
+def is_passed(x: Any, functions: Sequence[Any]) -> bool:
+    """Whether gradients that go through these functions are brought to a tensor on their way."""
+    return isinstance(x, torch.Tensor) and not is_stale(x) and x.grad_fn in functions
+
+
 def shape_of(x: torch.Tensor) -> str:
     """A shape as PyTorch's messages have it."""
     return ", ".join(map(str, x.shape))
@@ -96,6 +109,18 @@ def asked_for(line: str) -> list[str]:
     """The variables that a call of `autograd.grad` lists."""
     found = re.search(r"autograd\.grad\(.*, \[([\w, ]+)\]", line)
     return [] if found is None else found[1].split(", ")
+
+
+def is_of_converted(name: str, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:
+    """Whether autograd.grad was asked for the gradient `name` of a leaf of another dtype by now."""
+    of = [
+        leaf
+        for line in lines
+        if "autograd.grad(" in line
+        for made, leaf in zip(line.partition("=")[0].split(","), asked_for(line), strict=False)
+        if made.strip() == name
+    ]
+    return any(is_sought_elsewhere(theirs.get(leaf), theirs) for leaf in of)
 
 
 def has_former_shape(name: str, lines: Sequence[str], theirs: Mapping[str, Any]) -> bool:

@@ -10,7 +10,13 @@ from typing import Any
 import torch
 
 from .compare import flat
-from .explained_backward import OLD_SHAPE, SMALLER_BASE, has_former_shape
+from .explained_backward import (
+    CONVERTED,
+    OLD_SHAPE,
+    SMALLER_BASE,
+    has_former_shape,
+    is_of_converted,
+)
 from .explained_values import (
     HIDDEN_WHOLE,
     SIGN,
@@ -112,6 +118,8 @@ def explanation_of_state(
     known = {**dropped, **theirs}
     if kind == "grad value" and (reason := explanation_of_gradient(detail, name, lines, known)):
         return reason
+    if kind in ("type", "value") and name and is_of_converted(name, lines, known):
+        return CONVERTED
     if kind in VALUES:
         return explanation_of_values(kind, detail, "\n".join(lines), noted, theirs)
     if kind == "RuntimeError at a read" and "unallocated storage" in detail:
@@ -174,6 +182,8 @@ def explanation_of_layout(
         return EMPTY
     if name in gradients_in(lines) or name in retained_gradients(lines, theirs):
         return OWN_STRIDES
+    if kind == "storage_offset" and is_part_as_gradient(theirs[name], name, lines):
+        return OWN_STRIDES
     if name in derived_from_parts(lines):
         return NO_GAPS
     if kind == "stride" and is_made_of_conjugates(name, theirs, lines):
@@ -189,7 +199,7 @@ def explanation_of_flow(
     empty = re.search(NOTHING_THERE, detail)
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
-    if "torch False" in detail and is_made_differentiable(kind, name, lines):
+    if "torch False" in detail and is_made_differentiable(kind, name, lines, theirs):
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, name, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:
         return OF_NOTHING if is_its_own_gradient(theirs[name]) else None
@@ -262,6 +272,13 @@ def are_signs_of_nan(name: str, detail: str, lines: Sequence[str], theirs: dict[
     return False
 
 
+def is_part_as_gradient(x: torch.Tensor, name: str, lines: Sequence[str]) -> bool:
+    """Whether a variable shows gradients, of which PyTorch has made one that is a part."""
+    shown = re.compile(rf"{name} = (?:\w+|\[\w+)\.grad\b")
+    is_part = x.untyped_storage().nbytes() > x.numel() * x.element_size()
+    return is_part and not x.requires_grad and any(map(shown.match, lines))
+
+
 def is_made_of_conjugates(name: str, theirs: dict[str, Any], lines: Sequence[str]) -> bool:
     """Whether a variable was made from a tensor that shows conjugates of what lies in memory."""
     read = [y for line in lines if name in names(line).makes for y in names(line).reads]
@@ -304,10 +321,15 @@ def is_written_part_by_part(name: str, x: Any, lines: Sequence[str]) -> bool:
     return any(re.match(parts, line) for line in lines)
 
 
-def is_made_differentiable(kind: str, name: str, lines: Sequence[str]) -> bool:
+def is_made_differentiable(
+    kind: str, name: str, lines: Sequence[str], theirs: Mapping[str, Any]
+) -> bool:
     """Whether what is said to require a gradient, or not, is one itself, or made from one."""
     if kind == "grad requires_grad":
-        return any("backward(" in line and "create_graph=True" in line for line in lines)
+        # What retains its gradient does so, too, where gradients are asked for.
+        calls = ("backward(", "autograd.grad(")[: 1 + theirs[name].retains_grad]
+        made = [line for line in lines if any(call in line for call in calls)]
+        return any("create_graph=True" in line for line in made)
     return kind == "requires_grad" and name in derived(lines, "create_graph=True")
 
 

@@ -87,6 +87,7 @@ STEPPED = "a step goes by gradients of a backward that was refused on its way: w
 UNKNOWN_SCORES = "attention with scores that are NaN is NaN; PyTorch's is 0, where none is masked"
 NORMALISED = re.compile(r"(layer|group|instance|batch)_norm\(|(Layer|Group|Batch)Norm\w*\(")
 LOGIT = "PyTorch's gradient of logit at -0 is -inf where it computes in vectors, else that at 0"
+HOOKED = re.compile(r"\b(\w+)\.(?:grad_fn\.register_prehook|register_hook)\(")
 HOOKED_PAIR = re.compile(r"register_multi_grad_hook\(\((\w+), (\w+)\)")
 POWERS = (
     "the gradient of a root is computed from it, also if it is a power; PyTorch's from its base"
@@ -211,6 +212,7 @@ def is_of_checkpoint(kind: str, detail: str, program: str) -> bool:
     else:
         hooks = re.findall(r"_hook\(\((\w+), (\w+)\)", program)
         on_results = {name for pair in hooks if not set(pair).isdisjoint(results) for name in pair}
+        on_results |= {name for name in HOOKED.findall(program) if name in results}
         lacking = lack_calls(detail)
         missing = bool(on_results) and ("None" in detail or bool(lacking and lacking <= on_results))
     return missing and "create_graph=True" in program

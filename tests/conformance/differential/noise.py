@@ -44,12 +44,13 @@ ROUNDING_WITHIN = NORMS | frozenset("var std var_mean std_mean ldexp gelu sinc".
 # Of complex numbers, to which one rounding is several.
 INEXACT_COMPLEX = frozenset({"abs", "angle", "mul", "sgn"})
 ULPS = 4
+COARSE = 1e-4  # where one rounding is that large, more would pass for any fault
 # Numbers that differ by less may be equal by other roundings, which moving them seldom hits upon.
 NEAR = 64
 PRODUCTS = frozenset("mm bmm addmm addmv mv dot".split())  # a sum of 0 has the sign it began with
 SUMS = frozenset("sum nansum cumsum mean var_mean logsumexp trace avg_pool1d avg_pool2d".split())
-# Of numbers that may be large, and as near to each other as their roundings.
-DIFFERENCES = frozenset({"binary_cross_entropy_with_logits"})
+# Of numbers that may be large, and as near to each other as so many of their roundings.
+DIFFERENCES = {"binary_cross_entropy_with_logits": ULPS, "_log_softmax": 1}
 EXTREMES = frozenset("min max amin amax aminmax".split())  # which of 0 and -0 is taken is open
 MORE = {"gelu": 400}  # PyTorch's vectors of it are right to some 2e-5
 
@@ -100,7 +101,7 @@ class OtherRoundings(TorchDispatchMode):
                 if name in SUMS:
                     self.cancel(x, args[0])
                 if name in DIFFERENCES:
-                    self.move_by_terms(x, args[0])
+                    self.move_by_terms(x, args[0], DIFFERENCES[name])
                 if name in PRODUCTS or is_sum_of_one(name, args, x):
                     self.turn_zeros(x)
             if name in NORMS:
@@ -125,11 +126,11 @@ class OtherRoundings(TorchDispatchMode):
         signs = torch.from_numpy(self.rng.choice([-1.0, 0.0, 1.0], tuple(x.shape))).to(x.dtype)
         x.copy_(torch.where(small, x * signs, x))
 
-    def move_by_terms(self, x: torch.Tensor, terms: torch.Tensor) -> None:
+    def move_by_terms(self, x: torch.Tensor, terms: torch.Tensor, ulps: int) -> None:
         """Moves numbers by as much as roundings of the largest term."""
         most = terms.abs().nan_to_num(0, posinf=0).amax() if terms.numel() else 0
         steps = torch.from_numpy(np.asarray(self.rng.uniform(-1, 1, tuple(x.shape)))).to(x.dtype)
-        x.add_(steps * (ULPS * torch.finfo(x.dtype).eps * most))
+        x.add_(steps * (ulps * torch.finfo(x.dtype).eps * most))
 
     def turn_zeros(self, x: torch.Tensor) -> None:
         if x.is_floating_point():
@@ -160,6 +161,8 @@ class OtherRoundings(TorchDispatchMode):
         if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
             return
         eps = max(torch.finfo(x.dtype).eps, torch.finfo(coarse or x.dtype).eps)
+        if eps > COARSE:
+            ulps = 1
         steps = self.rng.integers(-ulps, ulps + 1, tuple(x.shape))
         factor = torch.tensor(1 + steps * eps, dtype=torch.float64)
         moved = x.to(torch.complex128 if x.is_complex() else torch.float64) * factor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -102,6 +102,16 @@ def are_equal(x: torch.Tensor, places: Sequence[int]) -> bool:
     numbers = [str(number) for number in x.detach().flatten().tolist()]
     found = [numbers[i] for i in places if i < len(numbers)]
     return len(found) == len(places) > 1 and len(set(found)) == 1
+
+
+def is_sought_elsewhere(x: Any, theirs: Mapping[str, Any]) -> bool:
+    """Whether some gradients of a leaf go where PyTorch's autograd.grad does not look for them."""
+    if not isinstance(x, torch.Tensor) or is_stale(x) or not (x.is_leaf and x.requires_grad):
+        return False
+    tensors = [y for y in theirs.values() if isinstance(y, torch.Tensor)]
+    place = torch.autograd.graph.get_gradient_edge(x).node
+    found = functions_before(tensors)
+    return any(getattr(f, "variable", None) is x and f is not place for f in found)
 
 
 def is_view_of_leaf(x: Any) -> bool:
