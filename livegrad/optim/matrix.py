@@ -80,7 +80,7 @@ class Adafactor(Optimizer):
             raise RuntimeError("Adafactor does not support complex parameters")
         state = self.state[p]
         if not state:
-            _start_factors(state, p)
+            _start_factors(state, g)
         step, lr = number_in(state, "step") + 1, number(group["lr"])
         count_on([state], "step", step)
         least, least_scale = group["eps"]
@@ -96,13 +96,13 @@ class Adafactor(Optimizer):
         p.copy_(sub(p, mul(direction, div(alpha, too_long))))
 
 
-def _start_factors(state: dict[str, Any], p: Any) -> None:
+def _start_factors(state: dict[str, Any], g: Any) -> None:
     state["step"] = as_count(0)
-    if p.ndim > 1:
-        state["row_var"] = zeros(*p.shape[:-1], 1, dtype=p.dtype)
-        state["col_var"] = zeros(*p.shape[:-2], 1, p.shape[-1], dtype=p.dtype)
+    if g.ndim > 1:
+        state["row_var"] = zeros(*g.shape[:-1], 1, dtype=g.dtype)
+        state["col_var"] = zeros(*g.shape[:-2], 1, g.shape[-1], dtype=g.dtype)
     else:
-        state["variance"] = zeros_like(p).requires_grad_(False)
+        state["variance"] = zeros_like(g)
 
 
 def _mean_of_squares(state: dict[str, Any], g: Any, fresh: float, least: float) -> Any:

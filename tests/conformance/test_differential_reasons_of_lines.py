@@ -70,6 +70,7 @@ RESHAPED = [
     "d.data = f.detach()",
     "with T.no_grad(): f.mul_(2)",
 ]
+LEARNT = ["b = T.ones(3, requires_grad=True); o = T.optim.SGD([b], 0.5)", "b.sum().backward()"]
 PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
 
 
@@ -127,6 +128,8 @@ PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
         ),
         ([*LARGE, "d = m(a)", "check()"], "squares are infinite"),
         ([LARGE[0], f"d = m(a) + {OTHER}", "check()"], None),
+        ([*LEARNT, "b.data = T.ones(2, 3)", "o.step()"], "that a parameter had"),
+        ([*LEARNT, f"(o if {OTHER} else T.optim.SGD([b], -1.0)).step()"], None),
         ([*OF_CHECKPOINT, NOTED_BEFORE, *AGAIN[1:], "check()"], "computes again"),
         (
             [*OF_CHECKPOINT, NOTED_BEFORE, f"(m * (2 - {OTHER})).sum().backward()", "check()"],

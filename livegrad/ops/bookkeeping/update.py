@@ -27,6 +27,7 @@ from livegrad.ops.bookkeeping.finite import ask_apart, complaint, latest_loss, m
 from livegrad.ops.bookkeeping.pending import Pending
 from livegrad.ops.elementwise.arithmetic import fitted
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
+from livegrad.ops.shaping.movement import broadcast_to
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -233,7 +234,7 @@ def _write_each(
             for s, result in zip(op.written, results, strict=True):
                 meta = node_of(mine[s]).meta
                 value = record(VIEW_AS_COMPLEX, (result,)) if meta.dtype.is_complex else result
-                rebind(mine[s], value if s else fitted(value, meta))
+                rebind(mine[s], fitted(broadcast_to(value, meta.shape) if s else value, meta))
 
 
 # ------------------------------------------------------------------------ parameters, their state

@@ -144,6 +144,7 @@ TANGENT = "a tangent of what is expanded is a tensor of its own; PyTorch's write
 TRIANGLE = "tril_ and triu_ take expanded tensors; PyTorch's copy some with more than three dims"
 
 
+UNFITTING = "a step refuses gradients of the shape that a parameter had; PyTorch's broadcasts them"
 TO_ITSELF = "a tensor is written to itself; PyTorch takes it for another by strides along size 1"
 NO_GRADIENT = "a hook is called with a gradient; PyTorch's of a leaf that none has reached, too"
 KRON = "PyTorch's kron refuses tensors of which it cannot take the product for one matrix"
@@ -191,6 +192,8 @@ def explanation_of_refusal(
         return LEFT if left else SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if "a view of a leaf Variable" in message:
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
+    if "the gradient and state of a parameter must have its shape" in message:
+        return UNFITTING if any(map(has_gradient_of_old_shape, theirs.values())) else None
     if message.startswith("expand: the expanded size") and "backward(" in line:
         return OLD_SHAPE if any(map(has_gradient_of_old_shape, theirs.values())) else None
     if "arguments don't support automatic differentiation" in message:
