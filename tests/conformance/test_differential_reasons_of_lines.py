@@ -128,6 +128,7 @@ PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
         ),
         ([*LARGE, "d = m(a)", "check()"], "squares are infinite"),
         ([LARGE[0], f"d = m(a) + {OTHER}", "check()"], None),
+        (["a = T.zeros(2).view(T.int16) - 2000", f"b = a - 1 * {OTHER}", "check()"], None),
         ([*LEARNT, "b.data = T.ones(2, 3)", "o.step()"], "that a parameter had"),
         ([*LEARNT, f"(o if {OTHER} else T.optim.SGD([b], -1.0)).step()"], None),
         ([*OF_CHECKPOINT, NOTED_BEFORE, *AGAIN[1:], "check()"], "computes again"),

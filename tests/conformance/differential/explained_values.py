@@ -274,7 +274,10 @@ def differ_in_sign_or_nan(a: float, b: float, x: Any) -> bool:
         return False
     if isinstance(x, torch.Tensor) and x.element_size() == 1:
         return {a % 256, b % 256} in SIGN_BYTES
+    wide = {8 * x.element_size()} if isinstance(x, torch.Tensor) else INFINITIES
     for width, infinity in INFINITIES.items():
+        if width not in wide:  # where a small negative integer would be the bits of a NaN
+            continue
         bits = [n % (1 << width) for n in (a, b) if n.bit_length() < width]
         if len(bits) == 2 and not (bits[0] ^ bits[1]) & ~SIGNS:
             return True
