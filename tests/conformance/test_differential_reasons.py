@@ -113,6 +113,9 @@ NEARLY = "a = T.full((3,), 3.0); b = (a.log() * 2).exp()"
         ),
         ([NEARLY, f"c = b == T.full((3,), 9.0) * (1 + 2e-7 * ({OTHER}))", "check()"], "roundings"),
         ([NEARLY, f"c = a == a + ({OTHER})", "check()"], None),
+        ([NEARLY, f"c = T.cat([(b - 9) * 1e6, a + ({OTHER})])", "check()"], None),
+        ([NEARLY, f"c = T.cat([(b - 9) * 1e6, a + 5 / (1 - ({OTHER}))])", "check()"], None),
+        ([NEARLY, f"c = T.cat([b, a]) == T.full((6,), 9.0 - 6 * ({OTHER}))", "check()"], None),
         (
             [
                 CUT,

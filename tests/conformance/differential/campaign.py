@@ -11,10 +11,10 @@ from typing import Any
 from .clipping import Clipping
 from .explained import KEPT
 from .explained_states import OWN_STRIDES, made_after
-from .explained_values import SIGN
+from .explained_values import SIGN, numbers_of
 from .generate import program
 from .integers import Saturating
-from .noise import OtherNans, OtherRoundings, hangs_on, size_hangs_on_roundings
+from .noise import OtherNans, OtherRoundings, hangs_on, may_become, size_hangs_on_roundings
 from .program import names, source
 from .run import Difference, quietly, run
 from .shrink import Shrinker
@@ -61,10 +61,18 @@ def is_picking(line: str) -> bool:
 
 
 def is_rounding(found: Difference, lines: Sequence[str]) -> bool:
-    """Whether a variable differs that hangs on roundings."""
+    """Whether a variable hangs on roundings, which may make of it what it is here."""
     if found.variable is None:
         return False
-    return hangs_on(OtherRoundings, lines[: found.line], found.variable)
+    before = lines[: found.line]
+    if not hangs_on(OtherRoundings, before, found.variable):
+        return False
+    shown, _, mine = found.detail.partition(", livegrad ")
+    of = {found.variable: False, f"{found.variable}.grad": True}.get(shown.partition(":")[0])
+    if of is None or not found.kind.endswith("value") or re.search(r"(\d|nan|inf)j\b", mine):
+        return True
+    mine = mine.replace("True", "1").replace("False", "0")
+    return may_become(numbers_of(mine), before, found.variable, of)
 
 
 def check_reason(lines: Sequence[str], expected: str | None) -> None:
@@ -127,9 +135,10 @@ class Campaign:
             for name in sorted(names(lines[found.line]).reads & made_after(is_picking, lines))
         ):
             return replace(found, reason=ROUNDINGS)
-        for others, reason in ((OtherRoundings, ROUNDINGS), (OtherNans, SIGN)):
-            if found.variable and hangs_on(others, lines[: found.line], found.variable):
-                return replace(found, reason=reason)
+        if is_rounding(found, lines):
+            return replace(found, reason=ROUNDINGS)
+        if found.variable and hangs_on(OtherNans, lines[: found.line], found.variable):
+            return replace(found, reason=SIGN)
         return found
 
     def reason_of_rule(self, lines: Sequence[str], found: Difference) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import reduce
 from typing import Any
 
@@ -51,6 +51,7 @@ PRODUCTS = frozenset("mm bmm addmm addmv mv dot".split())  # a sum of 0 has the 
 SUMS = frozenset("sum nansum cumsum mean var_mean logsumexp trace avg_pool1d avg_pool2d".split())
 # Of numbers that may be large, and as near to each other as so many of their roundings.
 DIFFERENCES = {"binary_cross_entropy_with_logits": ULPS, "_log_softmax": 1}
+REACHING = range(1, 61)  # of what jumps, and seldom
 EXTREMES = frozenset("min max amin amax aminmax".split())  # which of 0 and -0 is taken is open
 MORE = {"gelu": 400}  # PyTorch's vectors of it are right to some 2e-5
 
@@ -250,6 +251,49 @@ def hangs_on(
             if differs(steady, moved):
                 return True
     return False
+
+
+def may_become(mine: Sequence[float], lines: Sequence[str], name: str, of_gradient: bool) -> bool:
+    """Whether other roundings bring PyTorch's numbers, or its gradient's, as far as livegrad's.
+
+    True as well where that is not known: of what is no tensor of as many real numbers.
+    """
+    goal = np.array(mine, dtype=np.float64)
+    reached = Reached(goal)
+    for seed in (0, *REACHING):
+        with OtherRoundings(seed) if seed else nullcontext():
+            moved = value_after(lines, name)
+        shown = getattr(moved, "grad", None) if of_gradient else moved
+        if not isinstance(shown, torch.Tensor) or shown.is_complex() or shown.numel() != goal.size:
+            return True
+        with suppress(RuntimeError):  # a tensor that only exists under the mode cannot be read
+            reached.add(numbers(shown.tolist()).real, TOLERANCE.get(ATTRIBUTES["dtype"](shown), 0))
+        if seed and reached.everywhere():
+            return True
+    return False
+
+
+class Reached:
+    """Where numbers that differ from run to run have come near to those of a goal."""
+
+    def __init__(self, goal: np.ndarray):
+        self.goal = goal
+        self.least, self.most = np.full(goal.shape, np.inf), np.full(goal.shape, -np.inf)
+        self.not_finite = np.zeros(goal.shape, dtype=bool)  # in some run: anything may be there
+        self.tolerance = 0.0
+
+    def add(self, numbers: np.ndarray, tolerance: float) -> None:
+        finite = np.isfinite(numbers)
+        self.not_finite |= ~finite
+        self.least[finite] = np.minimum(self.least, numbers)[finite]
+        self.most[finite] = np.maximum(self.most, numbers)[finite]
+        largest = np.abs(self.most[np.isfinite(self.most)]).max(initial=0)
+        self.tolerance = tolerance * max(largest, 1e-3)
+
+    def everywhere(self) -> bool:
+        slack = 2 * (self.most - self.least) + self.tolerance
+        near = (self.least - slack <= self.goal) & (self.goal <= self.most + slack)
+        return bool((near | self.not_finite).all())
 
 
 def size_hangs_on_roundings(lines: Sequence[str], name: str) -> bool:
