@@ -13,13 +13,13 @@ from livegrad.ops.elementwise.roots import rsqrt, sqrt
 from livegrad.ops.products.matmul import addmm, matmul
 from livegrad.ops.reductions.reduce import mean, sum
 from livegrad.ops.reductions.statistics import norm
-from livegrad.optim.counting import as_count, count_on, number_in
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import (
     check_one_element,
     number,
 )
 from livegrad.optim.ruled import running_mean
+from livegrad.runtime.counts import as_count, count_on, number_in
 
 
 def _norm(x: Any) -> Any:
@@ -82,7 +82,7 @@ class Adafactor(Optimizer):
         if not state:
             _start_factors(state, g)
         step, lr = number_in(state, "step") + 1, number(group["lr"])
-        count_on([state], "step", step)
+        count_on([state], {"step": step})
         least, least_scale = group["eps"]
         least = dtypes.finfo(p.dtype).eps if least is None else least
         scale = clamp(div(_norm(p), root(p.numel())), least_scale)

@@ -25,7 +25,7 @@ from livegrad.graph.watch import BLAMING, Watch
 from livegrad.nn.hooks import Hooks
 from livegrad.ops.bookkeeping.asking import compute_large_writes
 from livegrad.optim import for_subclasses, own_steps
-from livegrad.optim.counting import as_count
+from livegrad.runtime.counts import as_count
 from livegrad.tensor import Tensor
 
 if not TYPE_CHECKING:

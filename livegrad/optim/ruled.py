@@ -19,11 +19,10 @@ from livegrad.ops.bookkeeping.update import (
 )
 from livegrad.ops.elementwise.arithmetic import add, mul, neg
 from livegrad.ops.support import samples as s
-from livegrad.optim.counting import count_on, number_in
 from livegrad.optim.optimizer import Group, Optimizer
 from livegrad.optim.options import number
 from livegrad.optim.rows import apart, update_rows
-from livegrad.runtime.counts import equally_old
+from livegrad.runtime.counts import are_equal, count_on, number_in
 
 # Structural variants of a rule, each a registered op: which options are in use.
 Flags = tuple[str, ...]
@@ -72,14 +71,15 @@ class Ruled(Optimizer):
             return
         states = [self.state[p] for p in params]
         streams = self.streams(group)
-        if equally_old(states, list(self.numbers)):
-            self._update(group, streams, params, grads, states)
+        numbers: State = {}
+        if are_equal(states, list(self.numbers), numbers):
+            self._update(group, streams, params, grads, states, numbers)
             return
         for p, state in zip(params, states, strict=True):
             if not state:
                 self._start(p, state, streams)
         for batch in self._by_age(params, grads, states):
-            self._update(group, streams, *batch)
+            self._update(group, streams, *batch, self._numbers(batch[2][0]))
 
     def _update_by_sparse(self, group: Group, p: Any, g: Any) -> None:
         state, streams = self.state[p], self.streams(group)
@@ -87,8 +87,7 @@ class Ruled(Optimizer):
             self._start(p, state, streams)
         flags, args, new = self.arguments(group, self._numbers(state))
         update_rows(partial(self.rule, flags, args), p, g, [state[name] for name in streams])
-        for name, value in new.items():
-            count_on([state], name, value)
+        count_on([state], new)
 
     def _numbers(self, state: State) -> State:
         return {name: number_in(state, name) for name in self.numbers}
@@ -121,13 +120,13 @@ class Ruled(Optimizer):
         params: list[Any],
         grads: list[Any],
         states: list[State],
+        numbers: State,
     ) -> None:
-        flags, args, new = self.arguments(group, self._numbers(states[0]))
+        flags, args, new = self.arguments(group, numbers)
         op = ruled_op(self.op_name, self.rule, flags, len(streams))
         record = apply_rule if group.get("differentiable") else update
         record(op, streams_of([params, grads], states, list(streams)), args)
-        for name, value in new.items():  # after the rule: its arguments may be these tensors
-            count_on(states, name, value)
+        count_on(states, new)  # after the rule: its arguments may be these tensors
 
 
 @registered_once
