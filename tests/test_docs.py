@@ -21,10 +21,10 @@ import pytest
 import livegrad
 
 ROOT = Path(__file__).parents[1]
-GENERATED = ROOT / "docs" / "reference"  # what `make docs` writes from docstrings
+GENERATED = {ROOT / "docs" / "reference", ROOT / "docs" / "examples"}  # by `make docs`
 PAGES = [
     ROOT / "README.md",
-    *sorted(page for page in (ROOT / "docs").rglob("*.md") if GENERATED not in page.parents),
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if GENERATED.isdisjoint(page.parents)),
 ]
 ADD_AN_OP = ROOT / "docs" / "add_an_op.md"
 
@@ -191,7 +191,7 @@ def test_use_of_the_op(block: Block, tmp_path: Path, child_environment: Environm
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = [page.parent / link for link in _LINK.findall(page.read_text(encoding="utf-8"))]
-    assert [x for x in links if not x.exists() and GENERATED not in x.parents] == []
+    assert [x for x in links if not x.exists() and GENERATED.isdisjoint(x.parents)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -314,3 +314,24 @@ def _arguments(value: object) -> Iterator[str]:
             continue
         if not parameter.name.startswith("_"):
             yield parameter.name
+
+
+def test_the_reference_has_what_modules_offer_and_not_what_they_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    reference = importlib.import_module("reference")
+    assert {"normal_", "orthogonal_"} <= set(reference.public_names(livegrad.nn.init))
+    assert "Tensor" not in reference.public_names(livegrad.nn.init)
+    assert "node_of" not in reference.public_names(livegrad.fft)
+    assert {"Tensor", "relu", "no_grad"} <= set(reference.public_names(livegrad))
+
+
+def test_every_example_has_a_page_of_the_site(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    importlib.import_module("gallery").write(tmp_path)
+    pages = {page.stem for page in tmp_path.iterdir()}
+    assert pages == {x.stem for x in (ROOT / "examples").glob("*.py")} | {"index"}
+    assert "**Result:** " in (tmp_path / "06_lenet.md").read_text(encoding="utf-8")
