@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 os.environ["LIVEGRAD_NATIVE"] = "off"  # signatures are read from Python's functions
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import gallery  # noqa: E402
 import reference  # noqa: E402
 
 import livegrad  # noqa: E402
@@ -26,6 +27,8 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 add_module_names = False
 toc_object_entries_show_parents = "hide"
+
+highlight_language = "none"  # of what is marked as no language: commands, drawings
 
 html_theme = "pydata_sphinx_theme"
 html_title = "livegrad"
@@ -46,3 +49,4 @@ copyright = "the livegrad developers, Apache 2.0"
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: reference.write(HERE / "reference"))
+    app.connect("builder-inited", lambda app: gallery.write(HERE / "examples"))

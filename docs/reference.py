@@ -5,6 +5,7 @@ Docstrings here are Markdown, so `sphinx.ext.autodoc`, which reads reStructuredT
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -77,12 +78,12 @@ def write(folder: Path) -> None:
     """All pages, and an index of them; a page that has not changed is left alone."""
     folder.mkdir(exist_ok=True)
     for page in PAGES:
-        _update(folder / page.file, "\n".join(_page(page)))
-    _update(folder / "index.md", _index())
+        update(folder / page.file, "\n".join(_page(page)))
+    update(folder / "index.md", _index())
 
 
-def _update(file: Path, text: str) -> None:
-    """Sphinx reads again what is newer than its last build, so equal text is not written."""
+def update(file: Path, text: str) -> None:
+    """Writes a page. Sphinx reads again what is newer than its last build: equal text stays."""
     if not file.exists() or file.read_text(encoding="utf-8") != text:
         file.write_text(text, encoding="utf-8")
 
@@ -116,8 +117,16 @@ def _page(page: Page) -> Iterator[str]:
 
 def public_names(module: ModuleType) -> list[str]:
     """What a module offers: functions and classes of livegrad's, without its modules."""
-    names = [name for name in dir(module) if not name.startswith("_")]
-    return [name for name in names if _is_ours(getattr(module, name))]
+    names = {name for name in dir(module) if not name.startswith("_")}
+    return sorted([x for x in names - _borrowed(module) if _is_ours(getattr(module, x))])
+
+
+def _borrowed(module: ModuleType) -> set[str]:
+    """What it imports for its own use; what it offers is in `__all__`, or imported `as` itself."""
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {x.name for node in imports for x in node.names if x.asname is None}
+    return names - set(getattr(module, "__all__", ()))
 
 
 def _is_ours(value: Any) -> bool:

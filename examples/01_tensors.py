@@ -90,8 +90,10 @@ if plt := pyplot():
     plt.semilogy(by_autograd, label="autograd")
     plt.semilogy(by_hand, "--", label="by hand")
     plt.legend()
-    plt.subplot(122, title="sin 2x, and what was learnt")
-    plt.plot(inputs.numpy(), targets.numpy(), "k:", inputs.numpy(), curve.numpy())
+    plt.subplot(122, title="the function")
+    plt.plot(inputs.numpy(), curve.numpy(), label="learnt")
+    plt.plot(inputs.numpy(), targets.numpy(), "k:", label="sin 2x")
+    plt.legend()
     save(plt, args)
 
 lg.explain()  # what the last computation did: why it ran, which operations became which kernel

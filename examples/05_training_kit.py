@@ -93,6 +93,7 @@ print(f"best: epoch {best['epoch'] + 1} with accuracy {best['value']:.3f}, saved
 if plt := pyplot():
     images, labels = next(iter(test_loader))
     guesses = model(images).argmax(1)
+    plt.figure(figsize=(7, 3.5))
     for i in range(24):
         plt.subplot(3, 8, i + 1, xticks=[], yticks=[], title=f"{guesses[i].item()}")
         plt.imshow(images[i].numpy(), cmap="gray" if guesses[i] == labels[i] else "Reds")

@@ -77,7 +77,7 @@ if plt := pyplot():
     for i, j in enumerate(wrong[:12]):
         plt.subplot(3, 8, 8 * (i // 4) + i % 4 + 5, xticks=[], yticks=[])
         plt.imshow(images[j, 0].numpy(), cmap="gray")
-        plt.title(f"{labels[j].item()} as {guesses[j].item()}", fontsize=8)
+        plt.title(f"{labels[j].item()} as {guesses[j].item()}", fontsize=7, pad=2)
     save(plt, args)
 
 result(f"accuracy of LeNet on {name}", history[-1], at_least=goal)

@@ -138,7 +138,7 @@ if plt := pyplot():
     plt.legend()
     plt.subplot(122, title="what it writes")
     plt.axis("off")
-    plt.text(0, 0.5, sample[:300].replace("$", "\\$"), wrap=True, fontsize=8, va="center")
+    plt.text(0, 0.5, sample[:300].replace("$", "\\$"), wrap=True, fontsize=10, va="center")
     save(plt, args)
 
 result("perplexity of a 3-gram model", baseline)

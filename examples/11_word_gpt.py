@@ -138,7 +138,7 @@ if plt := pyplot():
     plt.subplot(122, title="what it writes")
     plt.axis("off")
     text = tokenizer.decode(drawn[0].tolist()).replace("$", "\\$")
-    plt.text(0, 0.5, text, wrap=True, fontsize=8, va="center")
+    plt.text(0, 0.5, text, wrap=True, fontsize=10, va="center")
     save(plt, args)
 
 result("perplexity of a 3-gram model", baseline)

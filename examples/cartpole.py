@@ -101,7 +101,8 @@ def judge(
     if plt := pyplot():
         plt.figure(figsize=(6, 3.5))
         plt.plot(history, lw=0.5)
-        plt.plot(np.convolve(history, np.ones(20) / 20, "valid"), label="mean of 20")
+        means = np.convolve(history, np.ones(20) / 20, "valid")
+        plt.plot(range(len(history) - len(means), len(history)), means, label="mean of the last 20")
         plt.axhline(chance, color="k", ls=":", label="by chance")
         plt.title("steps that the pole stays upright")
         plt.xlabel("episode")

@@ -26,6 +26,17 @@ class Device:
     """Where a tensor's values live, like `torch.device`: "cpu", "cuda:1", ("cuda", 1).
 
     Within `with device(…):`, tensors are made there unless a call says otherwise.
+
+    Args:
+        *args: the kind and perhaps the number: "cpu", "cuda:1", ("cuda", 1), another device.
+        **kwargs: the same as `type` and `index`.
+
+    Example:
+        >>> lg.zeros(2, device=lg.device("cpu")).device
+        device(type='cpu')
+        >>> with lg.device("meta"):  # shapes without data
+        ...     lg.nn.Linear(10**6, 10**6).weight.shape
+        livegrad.Size([1000000, 1000000])
     """
 
     __slots__ = ("_index", "_type")

@@ -59,13 +59,23 @@ class Introspection(Methods):
         return self._node.meta.nbytes
 
     def dim(self) -> int:
-        """Number of dims."""
+        """Number of dims.
+
+        Example:
+            >>> lg.zeros(2, 3).dim()
+            2
+        """
         return self._node.meta.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
-        """Number of elements."""
+        """Number of elements.
+
+        Example:
+            >>> lg.zeros(2, 3).numel()
+            6
+        """
         return self._node.meta.numel
 
     nelement = numel
@@ -79,7 +89,15 @@ class Introspection(Methods):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
-        """How far apart in the storage neighbours along each dim (or along one) are."""
+        """How far apart in the storage neighbours along each dim (or along one) are.
+
+        Args:
+            dim: of which dim; without it, of all.
+
+        Example:
+            >>> lg.zeros(2, 3).stride()
+            (3, 1)
+        """
         meta = self._node.meta
         if dim is None:
             return meta.stride()
@@ -100,7 +118,12 @@ class Introspection(Methods):
         return meta.contiguous
 
     def contiguous(self: Any, memory_format: Any = contiguous_format) -> Tensor:
-        """The tensor itself if its elements lie in order, else a copy in which they do."""
+        """The tensor itself if its elements lie in order, else a copy in which they do.
+
+        Example:
+            >>> lg.zeros(2, 3).t().contiguous().stride()
+            (2, 1)
+        """
         return self if self.is_contiguous(memory_format) else in_format(self, memory_format)
 
     def untyped_storage(self) -> Any:

@@ -33,7 +33,14 @@ _DEFAULT_SEED = 67280421310721
 
 
 class Generator:
-    """A stream of random numbers, like `torch.Generator`."""
+    """A stream of random numbers, like `torch.Generator`.
+
+    Example:
+        >>> g = lg.Generator().manual_seed(0)
+        >>> first = lg.rand(3, generator=g)
+        >>> lg.equal(first, lg.rand(3, generator=g.manual_seed(0)))
+        True
+    """
 
     __slots__ = ("_initial", "_offset", "_seed")
 

@@ -113,22 +113,42 @@ class Tensor(Subclassing):
 
     @property
     def shape(self) -> Size:
-        """Sizes of the dims."""
+        """Sizes of the dims.
+
+        Example:
+            >>> lg.zeros(2, 3).shape
+            livegrad.Size([2, 3])
+        """
         return self._node.meta.size
 
     @property
     def dtype(self) -> DType:
-        """Element type."""
+        """Element type.
+
+        Example:
+            >>> lg.tensor([1.5, 2]).dtype
+            livegrad.float32
+        """
         return self._node.meta.dtype
 
     @property
     def device(self) -> Device:
-        """Where the values live."""
+        """Where the values live.
+
+        Example:
+            >>> lg.zeros(2).device
+            device(type='cpu')
+        """
         return self._node.meta.device
 
     @property
     def ndim(self) -> int:
-        """Number of dims."""
+        """Number of dims.
+
+        Example:
+            >>> lg.zeros(2, 3).ndim
+            2
+        """
         return self._node.meta.ndim
 
     @property
@@ -157,7 +177,13 @@ class Tensor(Subclassing):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are computed for this tensor."""
+        """Whether gradients are computed for this tensor.
+
+        Example:
+            >>> w = lg.ones(2, requires_grad=True)
+            >>> (w * 2).requires_grad, (w.detach() * 2).requires_grad
+            (True, False)
+        """
         if may_be_stale(self):  # also if its history may not be asked for any more
             return requires_as_family(self)
         own = self._share
@@ -175,7 +201,14 @@ class Tensor(Subclassing):
 
     @property
     def data(self) -> Tensor:
-        """The values without their history; writing to it writes to this tensor."""
+        """The values without their history; writing to it writes to this tensor.
+
+        Example:
+            >>> w = lg.ones(2, requires_grad=True)
+            >>> w.data *= 3
+            >>> w
+            tensor([3., 3.], requires_grad=True)
+        """
         note_update(node_to_read(self))
         out = movement.detach(self)
         if not out.is_inference():
@@ -197,7 +230,14 @@ class Tensor(Subclassing):
 
     @property
     def T(self) -> Tensor:
-        """All dims in reverse order."""
+        """All dims in reverse order.
+
+        Example:
+            >>> lg.tensor([[1, 2, 3]]).T
+            tensor([[1],
+                    [2],
+                    [3]])
+        """
         return movement.in_reverse(self)
 
     @property
@@ -257,7 +297,13 @@ class Tensor(Subclassing):
 
     @property
     def size(self) -> ElementCount:
-        """How many elements there are; called, the shape or the size of one dim."""
+        """How many elements there are; called, the shape or the size of one dim.
+
+        Example:
+            >>> x = lg.zeros(2, 3)
+            >>> x.size(), x.size(-1)
+            (livegrad.Size([2, 3]), 3)
+        """
         count = ElementCount(self._node.meta.numel)
         count.shape = self._node.meta.size
         return count
@@ -308,6 +354,9 @@ class Tensor(Subclassing):
         """The values as a NumPy array that shares their memory, in both directions.
 
         With `force`, of a tensor without its history.
+
+        Args:
+            force: also of a tensor that requires a gradient, whose history is left out.
 
         Example:
             >>> lg.tensor([1.0, 2.0]).numpy()
@@ -442,7 +491,13 @@ class Tensor(Subclassing):
     # ---- copying and gradients -----------------------------------------------------------
 
     def detach_(self) -> Tensor:
-        """Cuts the tensor from its history, in place."""
+        """Cuts the tensor from its history, in place.
+
+        Example:
+            >>> y = lg.ones(2, requires_grad=True) * 2
+            >>> y.detach_()
+            tensor([2., 2.])
+        """
         if self._is_view() and not LOCAL.state.inference:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
@@ -558,6 +613,11 @@ class Tensor(Subclassing):
 
         Itself if nothing changes.
 
+        Args:
+            *target: a dtype, a device, or a tensor that has both; then `non_blocking`, `copy`.
+            **options: `dtype`, `device`, `copy` (also where nothing changes), `memory_format`;
+                `non_blocking` is accepted.
+
         Example:
             >>> lg.tensor([1, 2]).to(lg.float32)
             tensor([1., 2.])
@@ -608,7 +668,16 @@ class Tensor(Subclassing):
         return elementwise.cast(self, dtype)
 
     def type(self, dtype: Any = None, non_blocking: Any = False) -> Any:
-        """The name of the tensor's type, or the tensor as another dtype (or type of one)."""
+        """The name of the tensor's type, or the tensor as another dtype (or type of one).
+
+        Args:
+            dtype: a dtype, or the name of a type such as "torch.LongTensor".
+            non_blocking: accepted.
+
+        Example:
+            >>> lg.tensor([1.7]).type(lg.int64)
+            tensor([1])
+        """
         if dtype is None:
             return type_name(self._node.meta.dtype)
         return self._cast(dtype_of_type(dtype))
@@ -627,7 +696,12 @@ class Tensor(Subclassing):
         return self._cast(other._node.meta.dtype)
 
     def cpu(self, memory_format: Any = preserve_format) -> Tensor:
-        """The tensor on the CPU, where it is if it has data."""
+        """The tensor on the CPU, where it is if it has data.
+
+        Example:
+            >>> lg.ones(2).cpu()
+            tensor([1., 1.])
+        """
         if memory_format is preserve_format and self._node.meta.device is CPU:
             return self
         return self.to(device="cpu", memory_format=memory_format)
@@ -697,7 +771,12 @@ class Tensor(Subclassing):
         return self._cast(dtypes.int8, memory_format)
 
     def byte(self, memory_format: Any = preserve_format) -> Tensor:
-        """As uint8."""
+        """As uint8.
+
+        Example:
+            >>> lg.tensor([1, 255]).byte()
+            tensor([  1, 255], dtype=livegrad.uint8)
+        """
         return self._cast(dtypes.uint8, memory_format)
 
     def bool(self, memory_format: Any = preserve_format) -> Tensor:
@@ -761,6 +840,7 @@ class Tensor(Subclassing):
 
         Args:
             src: a tensor that broadcasts to this one.
+            non_blocking: accepted.
 
         Example:
             >>> lg.zeros(2, 2).copy_(lg.tensor([1, 2]))
@@ -785,6 +865,9 @@ class Tensor(Subclassing):
 
     def fill_(self, value: Any) -> Tensor:
         """Takes one number everywhere.
+
+        Args:
+            value: a number, or a tensor of one.
 
         Example:
             >>> lg.zeros(2).fill_(7)

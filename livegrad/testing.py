@@ -45,6 +45,23 @@ def assert_close(
 
     Tensors, numbers, arrays, and sequences and mappings of them. The tolerances are those of the
     dtype unless both are given. `msg` replaces the message, or makes another of it.
+
+    Args:
+        actual, expected: what is compared.
+        allow_subclasses: whether one may be of a subclass of the other's class.
+        rtol, atol: tolerances, relative and absolute: both or none.
+        equal_nan: whether NaN equals NaN.
+        check_dtype: whether dtypes must be the same.
+        check_device, check_layout, check_stride: accepted.
+        msg: the message, or a function of it.
+
+    Example:
+        >>> lg.testing.assert_close(lg.tensor([0.1]) * 3, lg.tensor([0.3]))
+        >>> lg.testing.assert_close(lg.tensor([1.0]), lg.tensor([1.1]))
+        Traceback (most recent call last):
+            ...
+        AssertionError: Tensor-likes are not close!
+        ...
     """
     if (rtol is None) != (atol is None):
         raise ValueError(

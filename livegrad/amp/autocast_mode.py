@@ -59,6 +59,11 @@ class autocast:
         dtype: bfloat16 (the default) or float16.
         enabled: False switches an outer autocast off.
         cache_enabled: accepted; equal casts of one flush are computed once in any case.
+
+    Example:
+        >>> with lg.autocast("cpu", dtype=lg.bfloat16):
+        ...     lg.nn.Linear(4, 2)(lg.ones(1, 4)).dtype
+        livegrad.bfloat16
     """
 
     def __init__(

@@ -161,6 +161,23 @@ def grad(
 
     An input that took no part gives None if `allow_unused`, zeros if `materialize_grads`. With
     `is_grads_batched`, `grad_outputs` have one more dim in front, and so have the results.
+
+    Args:
+        outputs: a tensor or several.
+        inputs: tensors that they were computed from.
+        grad_outputs: a weight for each of `outputs`; not needed for a single number.
+        retain_graph: whether the graph may be gone through again; as `create_graph` if None.
+        create_graph: whether the gradients can be differentiated again.
+        only_inputs: True; the other is no longer there.
+        allow_unused: whether an input may have taken no part.
+        is_grads_batched: whether there is a batch of weights.
+        materialize_grads: whether an input that took no part has zeros.
+
+    Example:
+        >>> x = lg.tensor(3.0, requires_grad=True)
+        >>> (slope,) = lg.autograd.grad(x**3, x, create_graph=True)
+        >>> slope.item(), lg.autograd.grad(slope, x)[0].item()
+        (27.0, 18.0)
     """
     _check_options(only_inputs, allow_unused, materialize_grads)
     if is_grads_batched:

@@ -164,22 +164,25 @@ def _unpack(kept: Any) -> Any:
 class Function:
     """An operation with a gradient of its own: subclass it, then call `apply`.
 
-        class Square(Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x
-
-            @staticmethod
-            def backward(ctx, g):
-                (x,) = ctx.saved_tensors
-                return 2 * x * g
-
-        y = Square.apply(x)
-
     `backward` takes one gradient per output and returns one per argument of `forward` (None for
     those without). It may itself be differentiated, as it is written with tensors. Forward mode
     asks `jvp`, if there is one, and else what `backward` says.
+
+    Example:
+        >>> class Square(lg.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * g
+        >>> x = lg.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
     """
 
     @staticmethod

@@ -66,5 +66,15 @@ def _forget(x: Any) -> None:
 
 # Gradients are read far more often than assigned from outside: no Python runs for that.
 held_gradient: Any = property(
-    attrgetter("_grad"), _assign, _forget, "The gradient collected so far, or None."
+    attrgetter("_grad"),
+    _assign,
+    _forget,
+    """The gradient collected so far, or None.
+
+    Example:
+        >>> w = lg.ones(2, requires_grad=True)
+        >>> (3 * w).sum().backward()
+        >>> w.grad
+        tensor([3., 3.])
+    """,
 )

@@ -89,6 +89,9 @@ def generator_in_mode(
 class no_grad(_Mode):
     """Nothing recorded inside can be differentiated: no gradient is asked for.
 
+    Args:
+        function: what is decorated, if it is used as a decorator: `@lg.no_grad()` or `@lg.no_grad`.
+
     Example:
         >>> w = lg.ones(2, requires_grad=True)
         >>> with lg.no_grad():
@@ -149,6 +152,9 @@ class set_grad_enabled(_Mode):
 
 class inference_mode(_Mode):
     """Like `no_grad`, for code whose results will never take part in a gradient.
+
+    Args:
+        mode: False leaves inference mode for the block.
 
     Example:
         >>> x = lg.ones(1, requires_grad=True)

@@ -93,7 +93,22 @@ class Weights(Distribution):
 
 
 class Categorical(Weights):
-    """Numbers of categories: `i` with probability `probs[..., i]`."""
+    """Numbers of categories: `i` with probability `probs[..., i]`.
+
+    Args:
+        probs: probabilities (…, categories), or weights: they are made to add up to 1.
+        logits: their logarithms, instead; any constant may be added.
+        validate_args: whether wrong values are an error; as usual (`set_default_validate_args`)
+            if None.
+
+    Example:
+        >>> from livegrad.distributions import Categorical
+        >>> policy = Categorical(probs=lg.tensor([0.25, 0.75]))
+        >>> policy.log_prob(lg.tensor(1))
+        tensor(-0.2877)
+        >>> policy.sample((3,)).shape
+        livegrad.Size([3])
+    """
 
     has_enumerate_support = True
 

@@ -36,7 +36,16 @@ _MOST_BYTES = _most_bytes()
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor as users see it: a tuple that prints and counts like `torch.Size`."""
+    """The shape of a tensor as users see it: a tuple that prints and counts like `torch.Size`.
+
+    Args:
+        iterable: the sizes.
+
+    Example:
+        >>> size = lg.zeros(2, 3).shape
+        >>> size[-1], size.numel(), size == (2, 3)
+        (3, 6, True)
+    """
 
     __slots__ = ()
 

@@ -138,6 +138,10 @@ class CELU(Module):
 class LeakyReLU(Module):
     """See `livegrad.nn.functional.leaky_relu`.
 
+    Args:
+        negative_slope: of what is below 0.
+        inplace: whether the input takes the result.
+
     Example:
         >>> nn.LeakyReLU(0.1)(lg.tensor([-1.0, 2.0]))
         tensor([-0.1000,  2.0000])
@@ -419,7 +423,15 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """See `livegrad.nn.functional.log_softmax`."""
+    """See `livegrad.nn.functional.log_softmax`.
+
+    Args:
+        dim: along which the exponentials of the results add up to 1.
+
+    Example:
+        >>> nn.LogSoftmax(dim=1)(lg.zeros(1, 2))
+        tensor([[-0.6931, -0.6931]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation."""

@@ -132,6 +132,7 @@ class BatchNorm1d(_BatchNorm):
         momentum: how fast running means follow; None: they are means of all batches.
         affine: whether there are a weight and a bias.
         track_running_stats: False: `eval()` uses the batch, too.
+        bias: whether there is one beside the weight.
 
     Example:
         >>> nn.BatchNorm1d(3)(lg.randn(8, 3)).shape
@@ -151,6 +152,7 @@ class BatchNorm2d(_BatchNorm):
         momentum: how fast running means follow; None: they are means of all batches.
         affine: whether there are a weight and a bias.
         track_running_stats: False: `eval()` uses the batch, too.
+        bias: whether there is one beside the weight.
 
     Example:
         >>> nn.BatchNorm2d(3)(lg.randn(2, 3, 4, 4)).shape

@@ -335,6 +335,10 @@ class ConvTranspose2d(_ConvTransposeNd):
         stride: how far apart input elements are put.
         padding: how much of the border is left out.
         output_padding: rows and columns added at one side.
+        groups: parts into which channels are divided, each with its own output channels.
+        bias: whether there is one.
+        dilation: how far apart the elements of a window are.
+        padding_mode: "zeros".
 
     Example:
         >>> nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(lg.ones(1, 8, 5, 5)).shape

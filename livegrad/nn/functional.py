@@ -158,6 +158,10 @@ _threshold_ = _in_place(A.threshold)
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Elementwise `max(input, 0)`.
 
+    Args:
+        input: a tensor.
+        inplace: whether `input` takes the result.
+
     Example:
         >>> F.relu(lg.tensor([-1.0, 2.0]))
         tensor([0., 2.])
@@ -166,7 +170,12 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """Elementwise `1 / (1 + exp(-input))`."""
+    """Elementwise `1 / (1 + exp(-input))`.
+
+    Example:
+        >>> F.sigmoid(lg.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
     return unary(SIGMOID, input)
 
 
@@ -269,6 +278,11 @@ def softmax(
 ) -> Tensor:
     """`exp(input)` divided by its sum along `dim`.
 
+    Args:
+        input: a tensor.
+        dim: along which the results add up to 1.
+        dtype: what to compute in, if not the dtype of `input`.
+
     Example:
         >>> F.softmax(lg.tensor([0.0, 0.0]), dim=0)
         tensor([0.5000, 0.5000])
@@ -282,6 +296,11 @@ def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """Logarithm of softmax along `dim`, computed stably.
+
+    Args:
+        input: a tensor.
+        dim: along which the exponentials of the results add up to 1.
+        dtype: what to compute in, if not the dtype of `input`.
 
     Example:
         >>> F.log_softmax(lg.tensor([0.0, 0.0]), dim=0)

@@ -39,13 +39,34 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Values drawn evenly from [a, b)."""
+    """Values drawn evenly from [a, b).
+
+    Args:
+        tensor: what is filled.
+        a, b: the least value, and what all are below.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> w = nn.init.uniform_(lg.empty(100), -1, 1)
+        >>> bool((w.abs() <= 1).all())
+        True
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Values drawn from a normal distribution."""
+    """Values drawn from a normal distribution.
+
+    Args:
+        tensor: what is filled.
+        mean, std: of the distribution.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> nn.init.normal_(lg.empty(2, 3), std=0.02).shape
+        livegrad.Size([2, 3])
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -91,18 +112,38 @@ def _from_tail(tensor: Tensor, low: float, high: float, generator: Any) -> Any:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """`val` everywhere."""
+    """`val` everywhere.
+
+    Args:
+        tensor: what is filled.
+        val: a number.
+
+    Example:
+        >>> nn.init.constant_(lg.empty(2), 0.5)
+        tensor([0.5000, 0.5000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere."""
+    """1 everywhere.
+
+    Example:
+        >>> nn.init.ones_(lg.empty(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere."""
+    """0 everywhere.
+
+    Example:
+        >>> nn.init.zeros_(nn.Linear(3, 2).bias)
+        Parameter containing:
+        tensor([0., 0.], requires_grad=True)
+    """
     return constant_(tensor, 0.0)
 
 
@@ -162,7 +203,18 @@ _calculate_fan_in_and_fan_out = fans
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Even, with variance `gain² * 2 / (fan_in + fan_out)`."""
+    """Even, with variance `gain² * 2 / (fan_in + fan_out)`.
+
+    Args:
+        tensor: a weight (out, in, …).
+        gain: see `calculate_gain`.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> w = nn.init.xavier_uniform_(lg.empty(3, 3))
+        >>> bool((w.abs() <= 1).all())
+        True
+    """
     bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
@@ -191,7 +243,20 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Even, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
+    """Even, with variance `gain² / fan`; `a` is the slope of leaky_relu.
+
+    Args:
+        tensor: a weight (out, in, …).
+        a: the slope of leaky_relu.
+        mode: "fan_in" keeps the size of values forward, "fan_out" that of gradients backward.
+        nonlinearity: what comes behind the layer, see `calculate_gain`.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> w = nn.init.kaiming_uniform_(lg.empty(4, 6), nonlinearity="relu")
+        >>> bool((w.abs() <= 1).all())
+        True
+    """
     if 0 in tensor.shape:
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -205,14 +270,38 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Normal, with variance `gain² / fan`; `a` is the slope of leaky_relu."""
+    """Normal, with variance `gain² / fan`; `a` is the slope of leaky_relu.
+
+    Args:
+        tensor: a weight (out, in, …).
+        a: the slope of leaky_relu.
+        mode: "fan_in" keeps the size of values forward, "fan_out" that of gradients backward.
+        nonlinearity: what comes behind the layer, see `calculate_gain`.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> conv = nn.Conv2d(3, 8, 3)
+        >>> nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu").shape
+        livegrad.Size([8, 3, 3, 3])
+    """
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix, from the QR decomposition of a normal one."""
+    """A (semi-)orthogonal matrix, from the QR decomposition of a normal one.
+
+    Args:
+        tensor: a weight of two dims or more, those after the first taken as one.
+        gain: what the matrix is multiplied by.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> w = nn.init.orthogonal_(lg.empty(2, 3))
+        >>> lg.allclose(w @ w.T, lg.eye(2), atol=1e-6)
+        True
+    """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0 or tensor.is_meta:

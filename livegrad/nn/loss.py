@@ -104,7 +104,17 @@ class HuberLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """See `livegrad.nn.functional.binary_cross_entropy`."""
+    """See `livegrad.nn.functional.binary_cross_entropy`.
+
+    Args:
+        weight: of each element, or None.
+        reduction: "mean", "sum" or "none".
+        size_average, reduce: old names of reductions.
+
+    Example:
+        >>> nn.BCELoss()(lg.tensor([0.5, 0.5]), lg.tensor([1.0, 0.0]))
+        tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""

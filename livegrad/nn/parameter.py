@@ -49,6 +49,10 @@ class Parameter(Tensor, metaclass=_ParameterKind):
 
     It shares the values of `data`: a change of one in place is a change of both.
 
+    Args:
+        data: the values it starts with.
+        requires_grad: whether it is learned; False freezes it.
+
     Example:
         >>> layer = nn.Module()
         >>> layer.weight = nn.Parameter(lg.zeros(3))

@@ -271,7 +271,9 @@ class AvgPool2d(_WideAvgPool):
         kernel_size: of a window.
         stride: None: windows side by side.
         padding: around the images.
+        ceil_mode: whether a last window may reach past the end.
         count_include_pad: whether padding counts in means.
+        divisor_override: what sums are divided by, instead of the number of elements.
 
     Example:
         >>> nn.AvgPool2d(2)(lg.ones(1, 3, 8, 8)).shape

@@ -408,6 +408,16 @@ class RNN(RNNBase):
 
     Takes (input_size, hidden_size, num_layers, nonlinearity, …), the rest as RNNBase.
 
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers over each other.
+        nonlinearity: "tanh" or "relu".
+        bias: whether there are b_ih and b_hh.
+        batch_first: whether sequences are (N, L, features) rather than (L, N, features).
+        dropout: the share of what a layer hands to the next that is dropped in training.
+        bidirectional: whether a second one reads each sequence from its end.
+
     Example:
         >>> out, h = nn.RNN(4, 8)(lg.ones(5, 3, 4))
         >>> out.shape
@@ -434,6 +444,16 @@ class LSTM(RNNBase):
     i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of W_ih x + b_ih + W_hh h + b_hh;
     c = f c + i g; h = o tanh(c), with `proj_size` W_hr times that.
 
+    Args:
+        input_size: features of the input.
+        hidden_size: features of state and cell.
+        num_layers: layers over each other.
+        bias: whether there are b_ih and b_hh.
+        batch_first: whether sequences are (N, L, features) rather than (L, N, features).
+        dropout: the share of what a layer hands to the next that is dropped in training.
+        bidirectional: whether a second one reads each sequence from its end.
+        proj_size: features of what is shown, if not `hidden_size`.
+
     Example:
         >>> out, (h, c) = nn.LSTM(4, 8, num_layers=2, batch_first=True)(lg.ones(3, 5, 4))
         >>> out.shape, h.shape
@@ -447,6 +467,15 @@ class LSTM(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent unit: r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh);
     n = tanh(W_in x + b_in + r (W_hn h + b_hn)); h = (1 - z) n + z h.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers over each other.
+        bias: whether there are b_ih and b_hh.
+        batch_first: whether sequences are (N, L, features) rather than (L, N, features).
+        dropout: the share of what a layer hands to the next that is dropped in training.
+        bidirectional: whether a second one reads each sequence from its end.
 
     Example:
         >>> out, h = nn.GRU(4, 8, batch_first=True)(lg.ones(3, 5, 4))

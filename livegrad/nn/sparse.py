@@ -26,6 +26,15 @@ class Embedding(Module):
     Rows start normal. The row `padding_idx` starts at 0 and gets no gradient; with `max_norm`, rows
     looked up are first scaled down to that norm, in place.
 
+    Args:
+        num_embeddings: rows, one for each number that may come.
+        embedding_dim: size of a row.
+        padding_idx: the row of padding.
+        max_norm: the greatest norm of a row, or None.
+        norm_type: which norm that is.
+        scale_grad_by_freq: whether a row's gradient is divided by how often it was looked up.
+        sparse: whether the weight's gradient is a sparse tensor.
+
     Example:
         >>> nn.Embedding(10, 3)(lg.tensor([[1, 2], [4, 9]])).shape
         livegrad.Size([2, 2, 3])

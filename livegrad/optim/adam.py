@@ -53,6 +53,8 @@ class Adam(Ruled):
         eps: added to what is divided by.
         weight_decay: how much of a parameter is added to its gradient.
         amsgrad: divide by the greatest mean of squares so far.
+        maximize: whether steps go up.
+        decoupled_weight_decay: whether the decay is a step of its own, as in AdamW.
 
     Example:
         >>> w = nn.Parameter(lg.tensor([1.0]))
@@ -141,6 +143,8 @@ class AdamW(Adam):
         betas: how much of the running means stays.
         eps: added to what is divided by.
         weight_decay: how much parameters shrink, times `lr`.
+        amsgrad: divide by the greatest mean of squares so far.
+        maximize: whether steps go up.
 
     Example:
         >>> w = nn.Parameter(lg.tensor([1.0]))

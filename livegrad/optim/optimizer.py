@@ -131,6 +131,21 @@ class Optimizer:
     `param_groups` is a list of dicts, each with "params" and its own options. `state` holds a dict
     per parameter, filled when the parameter is first updated. Subclasses define `update_group`,
     which records the update of one group; `step` does the rest and computes what is pending.
+
+    Args:
+        params: parameters, or dicts with "params" and options of their own.
+        defaults: the options of groups that do not say otherwise.
+
+    Example:
+        >>> from livegrad import optim
+        >>> w = lg.ones(2, requires_grad=True)
+        >>> optimizer = optim.SGD([w], lr=0.5)
+        >>> isinstance(optimizer, optim.Optimizer), optimizer.param_groups[0]["lr"]
+        (True, 0.5)
+        >>> w.sum().backward()
+        >>> optimizer.step()
+        >>> w
+        tensor([0.5000, 0.5000], requires_grad=True)
     """
 
     # Whether a parameter is more than once in a group: then it is updated as often.

@@ -162,8 +162,10 @@ class RMSprop(Ruled):
         lr: the learning rate.
         alpha: how much of the running mean stays.
         eps: added to what is divided by.
+        weight_decay: how much of a parameter is added to its gradient.
         momentum: how much of the last step is done again.
         centered: divide by the variance's root.
+        maximize: whether steps go up.
 
     Example:
         >>> w = nn.Parameter(lg.tensor([1.0]))

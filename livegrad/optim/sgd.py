@@ -69,8 +69,10 @@ class SGD(Optimizer):
         params: parameters, or dicts of groups with options of their own.
         lr: the learning rate.
         momentum: how much of the last step is done again.
+        dampening: the share of a new gradient that the momentum leaves out.
         weight_decay: how much of a parameter is added to its gradient.
         nesterov: look ahead by the momentum.
+        maximize: whether steps go up.
 
     Example:
         >>> w = nn.Parameter(lg.tensor([1.0]))

@@ -62,6 +62,8 @@ def save(
     read as a whole by `load`.
 
     Args:
+        obj: what is saved.
+        f: a path or an open file.
         format: "safetensors" (one safetensors file, with the rest as JSON in its metadata) or
             "torch" (what `torch.load(weights_only=True)` reads). By default "torch" if the name
             ends in .pt, .pth, .bin or .ckpt and there are no such objects, nor NumPy's, else
@@ -139,8 +141,10 @@ def load(
     Hugging Face hub, and gives a dict of its tensors.
 
     Args:
+        f: a path or an open file.
         map_location: the device for all tensors, which are loaded to the CPU without it; "meta"
             gives them no data.
+        pickle_module, pickle_load_args: accepted, and not used.
         weights_only: False trusts the file to name any class or function that the program has
             imported and that is not Python's own; without it, those are modules, optimisers, enums
             and what `livegrad.serialization.add_safe_globals` allows.

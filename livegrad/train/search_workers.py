@@ -93,12 +93,18 @@ class Here:
 
 
 def _serve(objective: Objective, folder: Path | None, threads: int, pipe: Connection) -> None:
-    """What a process does: jobs, until there are no more."""
+    """What a process does: jobs, until there are no more, or nobody who gives any.
+
+    The pipe alone does not tell of the latter: processes that were forked hold its other end too.
+    """
     from livegrad import set_num_threads
 
     set_num_threads(threads)
+    giver: Any = multiprocessing.parent_process()
     while True:
         try:
+            if pipe not in wait([pipe, giver.sentinel]):
+                return
             job = pipe.recv()
         except (EOFError, KeyboardInterrupt):
             return

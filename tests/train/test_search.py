@@ -220,11 +220,13 @@ search(slow, {"x": Float(0, 1)}, trials=60, workers=2, journal=sys.argv[1], show
 
 def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
     journal = tmp_path / "search.jsonl"
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(journal)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(journal)], stdout=subprocess.PIPE
+    )
     while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
         assert process.poll() is None
     process.kill()
-    process.wait()
+    process.communicate(timeout=60)  # until its own processes, which could write too, have ended
     before = journal.read_bytes().count(b"\n") - 1
     assert 3 <= before < 60
     found = quiet(lambda t: t["x"], {"x": Float(0, 1)}, trials=60, journal=journal)

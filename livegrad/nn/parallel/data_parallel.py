@@ -9,7 +9,16 @@ from livegrad.nn.module import Module
 
 
 class DataParallel(Module):
-    """Calls `module`; its parameters are called "module.…", as PyTorch's are."""
+    """Calls `module`; its parameters are called "module.…", as PyTorch's are.
+
+    Args:
+        module: what is called.
+        device_ids, output_device, dim: accepted; there is one device.
+
+    Example:
+        >>> [name for name, _ in nn.DataParallel(nn.Linear(2, 1)).named_parameters()]
+        ['module.weight', 'module.bias']
+    """
 
     def __init__(
         self,

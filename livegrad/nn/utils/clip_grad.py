@@ -50,7 +50,21 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: Any = None,
 ) -> Tensor:
-    """Scales all gradients so that their common norm is at most `max_norm`; returns the norm."""
+    """Scales all gradients so that their common norm is at most `max_norm`; returns the norm.
+
+    Args:
+        parameters: a tensor or several; those without a gradient are left out.
+        max_norm: the greatest norm that gradients may have together.
+        norm_type: which norm that is; `inf` is the greatest element.
+        error_if_nonfinite: whether a norm that is NaN or infinite is an error.
+        foreach: accepted.
+
+    Example:
+        >>> w = lg.zeros(2, requires_grad=True)
+        >>> (w * lg.tensor([3.0, 4.0])).sum().backward()
+        >>> nn.utils.clip_grad_norm_([w], max_norm=1.0), w.grad
+        (tensor(5.), tensor([0.6000, 0.8000]))
+    """
     params = _with_gradients(parameters)
     total = get_total_norm([p.grad for p in params], norm_type, error_if_nonfinite)
     _scale(params, float(max_norm), total)

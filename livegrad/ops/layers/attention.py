@@ -457,8 +457,11 @@ def scaled_dot_product_attention(
     """`softmax(query @ key.T * scale + mask) @ value`, over (…, length, features).
 
     Args:
+        query: (…, L, features).
+        key, value: (…, S, features).
         attn_mask: True where a query may look, or numbers added to the scores. Queries that may
             look nowhere give 0.
+        dropout_p: the share of the weights that is dropped, in training or not.
         is_causal: each query looks at the keys up to its own place.
         scale: 1 / √features by default.
         enable_gqa: query has a multiple of the heads (dim -3) of key and value.

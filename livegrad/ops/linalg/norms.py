@@ -215,6 +215,8 @@ def old_norm(
     Args:
         p: 2 or "fro" is the length, "nuc" the sum of singular values, inf and -inf the largest and
             smallest magnitude, 0 counts what is not 0.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
 
     Example:
         >>> lg.norm(lg.tensor([3.0, 4.0]))

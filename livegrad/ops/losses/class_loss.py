@@ -471,7 +471,13 @@ def cross_entropy(
     """Cross entropy between logits `input` (N, C, …) and class indices or probabilities.
 
     Args:
+        input: logits (N, C, …) or (C,).
+        target: class indices (N, …), or probabilities of the shape of `input`.
         weight: of each class; it gets a gradient if targets are probabilities.
+        ignore_index: targets with this number do not count.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: the share of each target that is spread over all classes.
+        size_average, reduce: old names of reductions.
 
     Example:
         >>> F.cross_entropy(lg.zeros(2, 4), lg.tensor([0, 3]))

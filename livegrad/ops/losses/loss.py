@@ -407,6 +407,7 @@ def mse_loss(
         input: a tensor.
         target: of the same shape.
         reduction: "mean", "sum" or "none".
+        weight: of each element, or None.
 
     Example:
         >>> F.mse_loss(lg.tensor([1.0, 2.0]), lg.tensor([1.0, 4.0]))

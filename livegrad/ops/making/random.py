@@ -444,6 +444,11 @@ def rand_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
 def randn_like(input: Tensor, *, dtype: Any = None, **options: Any) -> Tensor:
     """Normal numbers of the shape and dtype of `input`.
 
+    Args:
+        input: a tensor.
+        dtype: a dtype, if not that of `input`.
+        **options: `device`, `requires_grad`, `memory_format`, `layout`.
+
     Example:
         >>> lg.randn_like(lg.zeros(2, 3)).shape
         livegrad.Size([2, 3])

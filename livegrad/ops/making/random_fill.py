@@ -50,6 +50,10 @@ def uniform_(
 ) -> Tensor:
     """Takes uniform numbers in [from, to).
 
+    Args:
+        from_, to: the least value, and what all are below.
+        generator: what draws; livegrad's default one if None.
+
     Example:
         >>> x = lg.empty(3).uniform_(-1, 1)
         >>> bool((x.abs() <= 1).all())
@@ -70,7 +74,16 @@ def uniform_(
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Takes normal numbers."""
+    """Takes normal numbers.
+
+    Args:
+        mean, std: of the distribution.
+        generator: what draws; livegrad's default one if None.
+
+    Example:
+        >>> lg.empty(2, 3).normal_(0, 0.02).shape
+        livegrad.Size([2, 3])
+    """
     check_number(mean, std)
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")

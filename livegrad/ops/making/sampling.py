@@ -150,6 +150,12 @@ def multinomial(
 ) -> Tensor:
     """Numbers of categories drawn with the probabilities (or weights) in each row.
 
+    Args:
+        input: weights (categories,) or (rows, categories), none below 0; they need not add up to 1.
+        num_samples: how many are drawn from each row.
+        replacement: whether a category may come again.
+        generator: what draws; livegrad's default one if None.
+
     Example:
         >>> lg.multinomial(lg.tensor([0.0, 1.0, 0.0]), 1)
         tensor([1])

@@ -305,6 +305,7 @@ def scatter(
         dim: along which elements are written.
         index: int64, with as many dims.
         src: what is written: a tensor or a number.
+        value: a number, instead of `src`.
 
     Example:
         >>> lg.scatter(lg.zeros(2, 3), 1, lg.tensor([[2], [0]]), 5.0)

@@ -247,6 +247,7 @@ def var(
     Args:
         input: a float or complex tensor.
         dim: one dim or several; None: all.
+        unbiased: False is `correction=0`.
         keepdim: keep the dims, with size 1.
         correction: what is taken from the count before dividing by it.
 
@@ -271,6 +272,7 @@ def std(
     Args:
         input: a float or complex tensor.
         dim: one dim or several; None: all.
+        unbiased: False is `correction=0`.
         keepdim: keep the dims, with size 1.
         correction: what is taken from the count before dividing by it.
 
@@ -495,6 +497,8 @@ def norm(
     Args:
         p: 2 or "fro" is the length, inf and -inf the largest and smallest magnitude, 0 counts
             what is not 0.
+        dim: one dim or several; None: all.
+        keepdim: keep the dims, with size 1.
     """
     if dtype is not None:
         input = cast(input, dtype)

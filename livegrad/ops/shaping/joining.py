@@ -555,6 +555,7 @@ def pad(
     Args:
         pad: (before, after) of the last dim, then of the dim before it, …
         mode: "constant" (`value`), "reflect", "replicate" or "circular".
+        value: what constant padding is of; 0 if None.
 
     Example:
         >>> F.pad(lg.tensor([1, 2]), (1, 2))

@@ -539,7 +539,7 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
     """`input` repeated along dims of size 1 (and new leading dims) without copying; -1 keeps.
 
     Args:
-        sizes: as numbers or as one tuple.
+        sizes, size: as numbers or as one tuple.
 
     Example:
         >>> lg.tensor([[1], [2]]).expand(2, 3)
@@ -569,7 +569,13 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` expanded to the shape of `other`."""
+    """`input` expanded to the shape of `other`.
+
+    Example:
+        >>> lg.tensor([[1], [2]]).expand_as(lg.zeros(2, 3))
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     return expand(input, node_of(other).meta.shape)
 
 

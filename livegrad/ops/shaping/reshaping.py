@@ -42,7 +42,7 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
     """A view of `input` with another shape, or of its bytes as another dtype.
 
     Args:
-        shape: the sizes, as numbers or as one tuple; one may be -1. Or a dtype.
+        shape, size: the sizes, as numbers or as one tuple; one may be -1. Or a dtype.
 
     Example:
         >>> x = lg.arange(4)
@@ -69,7 +69,13 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Ten
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """A view of `input` with the shape of `other`."""
+    """A view of `input` with the shape of `other`.
+
+    Example:
+        >>> lg.arange(4).view_as(lg.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return view(input, node_of(other).meta.shape)
 
 

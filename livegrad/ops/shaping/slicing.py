@@ -53,6 +53,12 @@ _MOST_PARTS = 1 << 20
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """The `length` elements from `start` on along `dim`: a view.
 
+    Args:
+        input: a tensor.
+        dim: along which.
+        start: the first index; below 0, counted from the end.
+        length: how many.
+
     Example:
         >>> lg.narrow(lg.arange(5), 0, 1, 3)
         tensor([1, 2, 3])

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_tensor(obj: Any) -> TypeGuard[Tensor]:
-    """Whether `obj` is a tensor."""
+    """Whether `obj` is a tensor.
+
+    Example:
+        >>> lg.is_tensor(lg.zeros(2)), lg.is_tensor([0, 0])
+        (True, False)
+    """
     return isinstance(obj, Handle)
 
 
@@ -41,7 +46,12 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
 
 
 def numel(input: Tensor) -> int:
-    """Number of elements."""
+    """Number of elements.
+
+    Example:
+        >>> lg.numel(lg.zeros(2, 3))
+        6
+    """
     return node_of(input).meta.numel
 
 

@@ -426,6 +426,10 @@ def avg_pool2d(
     """Means over windows of images (N, C, H, W); see `avg_pool1d`.
 
     Args:
+        kernel_size, stride: of a window, and the distance of windows: by default their size.
+        padding: how many zeros are put around.
+        ceil_mode: whether a last window may reach past the end.
+        count_include_pad: whether zeros of the padding count as elements.
         divisor_override: what sums are divided by, instead of the number of elements.
 
     Example:

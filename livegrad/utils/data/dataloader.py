@@ -54,6 +54,24 @@ class DataLoader(Generic[T_co]):
     workers had made ahead do not count. Samples by key are not read again; a stream is read again
     up to the position. Without workers, a program that resumes restores its own generators.
 
+    Args:
+        dataset: samples by index, or a stream of them (`IterableDataset`).
+        batch_size: samples in a batch; None gives samples as they are.
+        shuffle: whether each epoch is in an order of its own.
+        sampler: gives the indices, instead of `shuffle`.
+        batch_sampler: gives lists of indices, instead of the four above and `drop_last`.
+        num_workers: processes that make batches; 0 makes them here.
+        collate_fn: makes a batch of a list of samples; stacks tensors, numbers and what holds them.
+        pin_memory, pin_memory_device: accepted.
+        drop_last: whether a last batch that is not full is left out.
+        timeout: seconds to wait for a worker; 0 waits for ever.
+        worker_init_fn: called in each worker with its number.
+        multiprocessing_context: how workers start, "fork" or "spawn".
+        generator: what draws orders and base seeds.
+        prefetch_factor: batches that each worker makes ahead.
+        persistent_workers: whether workers live on from one epoch to the next.
+        in_order: whether batches come in the order of the indices, or as they are ready.
+
     Example:
         >>> from livegrad.utils.data import DataLoader
         >>> [batch.tolist() for batch in DataLoader(lg.arange(5), batch_size=2)]

@@ -25,6 +25,17 @@ class Dataset(Generic[T_co]):
 
     A subclass defines `__getitem__`, usually `__len__`, and `__getitems__(indices)` if it can get
     a list of samples quicker than one by one.
+
+    Example:
+        >>> from livegrad.utils.data import DataLoader, Dataset
+        >>> class Squares(Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...
+        ...     def __getitem__(self, i):
+        ...         return i, i * i
+        >>> next(iter(DataLoader(Squares(), batch_size=4)))
+        [tensor([0, 1, 2, 3]), tensor([0, 1, 4, 9])]
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -256,6 +267,11 @@ def random_split(
 
     Fractions add up to 1; what rounding down leaves over is dealt out one by one, from the first
     part on.
+
+    Args:
+        dataset: anything with a length, and samples by index.
+        lengths: how many samples each part has, or which fraction.
+        generator: what draws the order; livegrad's default one if None.
 
     Example:
         >>> from livegrad.utils.data import random_split
