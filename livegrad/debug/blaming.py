@@ -25,6 +25,7 @@ from livegrad.debug.values import Gone
 from livegrad.graph.handle import Handle, node_of
 from livegrad.graph.losses import HELD, LOSSES, Held
 from livegrad.graph.node import Node, Site, site_location
+from livegrad.graph.op import REGISTRY
 from livegrad.graph.watch import BLAMING, warn
 
 
@@ -77,12 +78,13 @@ def told(found: Found, names: Names) -> Blame:
     node = found.node
     how = "backward" if found.how == "forward" and WALKS.recorded(node) else found.how
     made = Blame(_name(found._replace(how=how)), how, node.site)
+    made.is_rule = how == "backward" and found.given is None and made.op == node.op.name
     made.module = names.module_of(node, found.order)
     made.inputs = tuple([found.seen[x] for x in node.inputs if x in found.seen])
     made.result = found.given if found.given is not None else found.seen.get(node)
     made.gradient = found.gradient
     made.chain = tuple([_link(x, found) for x in found.chain])
-    if found.how == "forward" and not node.inputs and node.buffer is not None:
+    if _is_all_there_is(found):
         made.note = "it was computed earlier; what from, nobody holds any more"
     if found.how == "data":
         _tell_data(made, found, names)
@@ -96,12 +98,23 @@ def told(found: Found, names: Names) -> Blame:
 def _name(found: Found) -> str:
     """What the program calls the operation: of a gradient rule, whose gradient it is."""
     node = found.node
-    if found.how != "backward" or found.given is not None:
-        return node.op.name
-    same = [n for n in found.order if n.site == node.site and n is not node and n.grad_to]
-    names: set[str | None] = {n.op.name for n in same} or {expression_at(node.site).called}
-    whose = names.pop() if len(names) == 1 else None
+    called = expression_at(node.site).called
+    if found.how != "backward":
+        return called or node.op.name if _is_all_there_is(found) else node.op.name
+    if called in REGISTRY:
+        whose = called
+    elif found.given is None:
+        same = [n for n in found.order if n.site == node.site and n is not node and n.grad_to]
+        names: set[str | None] = {n.op.name for n in same} or {called}
+        whose = names.pop() if len(names) == 1 else None
+    else:
+        whose = None
     return node.op.name if whose in (None, node.op.name) else f"{whose} ({node.op.name})"
+
+
+def _is_all_there_is(found: Found) -> bool:
+    """Whether a value was computed before, and nobody holds what from."""
+    return found.how == "forward" and not found.node.inputs and found.node.buffer is not None
 
 
 def _link(node: Node, found: Found) -> Link:

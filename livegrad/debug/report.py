@@ -46,6 +46,7 @@ class Blame:
         self.chain: tuple[Link, ...] = ()
         self.parameters: tuple[str, ...] = ()
         self.note = ""
+        self.is_rule = False  # the operation itself stands in a backward pass: a rule of the user's
 
     @property
     def source(self) -> str:
@@ -79,7 +80,9 @@ class Blame:
             what = "NaN" if self.result.nan else "inf"
         when = f" {self.seen_in}" if self.seen_in else ""
         who = {
-            "backward": f"the gradient of {self.op}",
+            "backward": f"{self.op} in a backward pass"
+            if self.is_rule
+            else f"the gradient of {self.op}",
             "parameter": f"the parameter {self.op}",
             "update": f"the update by {self.op}",
         }.get(self.how, self.op)

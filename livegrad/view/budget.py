@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import time
-
-_now = time.perf_counter_ns
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Budget:
-    """A share of the time, and some seconds in advance, so that the first steps are there."""
+    """A share of the time, and some seconds in advance, so that the first steps are there.
+
+    What is spent is the thread's own time: that others kept the processor meanwhile costs nothing.
+    """
 
     def __init__(self, share: float, advance: float) -> None:
         self._share, self._advance = share, advance * 1e9
-        self._began = _now()
+        self._began = time.perf_counter_ns()
         self._spent = 0
 
     def start(self) -> None:
         """Time counts from here."""
-        self._began = _now()
+        self._began = time.perf_counter_ns()
 
     def allows(self) -> bool:
         """Whether there is time left."""
-        return self._spent < self._advance + self._share * (_now() - self._began)
+        passed = time.perf_counter_ns() - self._began
+        return self._spent < self._advance + self._share * passed
 
-    def spend(self, since: int) -> None:
-        """Counts the time since then."""
-        self._spent += _now() - since
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Counts what is done meanwhile."""
+        started = time.thread_time_ns()
+        try:
+            yield
+        finally:
+            self._spent += time.thread_time_ns() - started

@@ -75,6 +75,7 @@ def plain(node: Node, inputs: tuple[int, ...], module: str) -> GraphNode:
     elif module.startswith(UPDATE_MARK) or node.op.kind == "update":
         phase, module = UPDATE, module.removeprefix(UPDATE_MARK)
     found = _plain(node, NODES[node], phase, inputs, module)
+    found.requires_grad = node.requires_grad
     if phase == FORWARD and found.function.endswith("__init__"):
         found.phase = SETUP
     return found
@@ -204,3 +205,18 @@ def find_modules_of_gradients(nodes: dict[int, GraphNode]) -> None:
         near = [x for x in alike if x.number in reads or reads.intersection(x.inputs)]
         for forward in (near or alike)[:1]:
             node.module = forward.module
+
+
+def find_uses_of_gradients(nodes: dict[int, GraphNode]) -> None:
+    """What is made of gradients between backward and the step is part of the update.
+
+    Penalties on gradients are not, because gradients flow through them; nor is what modules do.
+    """
+    uses: set[int] = set()
+    for node in nodes.values():
+        if node.phase != FORWARD or node.requires_grad or node.module:
+            continue
+        read = [nodes[x] for x in node.inputs if x in nodes]
+        if any([x.phase == BACKWARD or x.number in uses for x in read]):
+            node.phase = UPDATE
+            uses.add(node.number)

@@ -13,7 +13,8 @@ FORWARD, BACKWARD, UPDATE, LEAF, SETUP = "forward", "backward", "update", "leaf"
 class GraphNode:
     """One operation that ran, or a value that was there before.
 
-    `phase` is forward, backward, update, leaf, or setup: what `__init__` of modules records. A
+    `phase` is forward, backward, update, leaf, or setup: what `__init__` of modules records. What
+    a program makes of gradients outside of modules, such as a norm to clip by, is update. A
     backward node stands for the gradient of the forward node `of`, and its number is that node's
     with a minus. Times and bytes are shares of those of the kernels. Of very large graphs, a node
     stands for `count` that are alike, and has what they took together.
@@ -39,6 +40,7 @@ class GraphNode:
     stats: dict[str, Any] | None = None
     failed: bool = False
     count: int = 1
+    requires_grad: bool = False
 
     @property
     def where(self) -> str:

@@ -270,15 +270,14 @@ class Recorder:
         if self._seen == (state.base, len(state.nodes)):
             return tuple(self._asked_values)  # told of already
         self._seen = state.base, len(state.nodes)
-        started = _now()
         noted = calls.noted(state)
         key = key_of_pending(state, noted.key)
         known = self._structures.get(key)
         wanted = self.values and self._for_values.allows()
         if known is None or wanted:
             if wanted or self._for_graphs.allows():
-                known = self._structures.add(key, captured(state, noted.modules))
-                (self._for_values if wanted else self._for_graphs).spend(started)
+                with (self._for_values if wanted else self._for_graphs).spending():
+                    known = self._structures.add(key, captured(state, noted.modules))
             else:
                 self.skipped += 1
         self._current = known
@@ -322,21 +321,19 @@ class Recorder:
     def _take_account(self, known: Known) -> None:
         """Looks at the kernels of a plan here: notes on one from disk are planned, which no thread
         of a server's is to do meanwhile."""
-        started = _now()
-        known.account  # noqa: B018 - it is kept
-        self._for_graphs.spend(started)
+        with self._for_graphs.spending():
+            known.account  # noqa: B018 - it is kept
 
     def _trains(self) -> bool:
         """Whether steps end with those of an optimiser; else each flush is one."""
         return self.training.is_on
 
     def _take_values(self, flush: Flush) -> None:
-        started = _now()
-        for node in self._asked_values:
-            if node.buffer is not None:
-                flush.stats[NODES[node]] = statistics_of(node)
+        with self._for_values.spending():
+            for node in self._asked_values:
+                if node.buffer is not None:
+                    flush.stats[NODES[node]] = statistics_of(node)
         self._asked_values = []
-        self._for_values.spend(started)
 
     def _planned(self, event: Planned) -> None:
         how = "filled in" if event.filled else "planned"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from livegrad.view.asking import Graph
-from livegrad.view.capture import find_modules_of_gradients
+from livegrad.view.capture import find_modules_of_gradients, find_uses_of_gradients
 from livegrad.view.nodes import LEAF, GraphKernel, GraphNode, Life
 from livegrad.view.record import Flush, Span, StepRecord
 from livegrad.view.summary import MOST_NODES
@@ -28,6 +28,7 @@ def graph_of_step(step: StepRecord) -> Graph:
             if number in nodes:
                 nodes[number].stats = stats
     find_modules_of_gradients(nodes)
+    find_uses_of_gradients(nodes)
     if step.failed is not None:
         _merge(nodes, step.failed)
     if step.error:

@@ -5,7 +5,6 @@ They are looked at in steps for which there is time.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from typing import Any
 from weakref import WeakSet
@@ -19,8 +18,6 @@ from livegrad.view.calls import NAMES
 from livegrad.view.statistics import sample_of, summary
 
 MOST_LOOKS = 400
-
-_now = time.perf_counter_ns
 
 
 class Training:
@@ -44,26 +41,23 @@ class Training:
         self._before = []
         if not self._budget.allows():
             return
-        started = _now()
-        for place, group in enumerate(optimizer.param_groups):
-            for at, tensor in enumerate(group["params"]):
-                node: Node = tensor._node
-                if node.buffer is not None and node.meta.numel:
-                    name = NAMES.name_of(tensor) or f"parameter {place}.{at}"
-                    self._before.append((tensor, name, sample_of(node)))
-        self._budget.spend(started)
+        with self._budget.spending():
+            for place, group in enumerate(optimizer.param_groups):
+                for at, tensor in enumerate(group["params"]):
+                    node: Node = tensor._node
+                    if node.buffer is not None and node.meta.numel:
+                        name = NAMES.name_of(tensor) or f"parameter {place}.{at}"
+                        self._before.append((tensor, name, sample_of(node)))
 
     def after_step(self, optimizer: Any) -> None:
         """Compares with what they were."""
         self._note_rate(optimizer)
         if not self._before:
             return
-        started = _now()
         before, self._before = self._before, []
-        self.looks.append(
-            (self._number, {name: _look(tensor, old) for tensor, name, old in before})
-        )
-        self._budget.spend(started)
+        with self._budget.spending():
+            look = {name: _look(tensor, old) for tensor, name, old in before}
+        self.looks.append((self._number, look))
 
     def _note_rate(self, optimizer: Any) -> None:
         rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None

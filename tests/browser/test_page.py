@@ -269,6 +269,56 @@ def test_an_error_is_drawn(page: Page, tmp_path: Path) -> None:
     assert "2, 7" in opened.locator(".failure").inner_text()
 
 
+def test_the_call_that_failed_is_in_sight(page: Page, tmp_path: Path) -> None:
+    deep = nn.Sequential(*[nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(12)])
+    deep.append(nn.Linear(7, 6))
+    watching = lg.watch()
+    with pytest.raises(RuntimeError), watching:
+        deep(lg.randn(2, 6))
+    opened = page.open(watching.save(tmp_path / "deep.html").as_uri())
+    failed = opened.locator("#canvas .box", has_text="RuntimeError").last.bounding_box()
+    canvas = opened.locator("#canvas").bounding_box()
+    assert failed
+    assert canvas
+    assert canvas["y"] < failed["y"] < canvas["y"] + canvas["height"]
+    assert opened.locator("#details .failure").is_visible()
+
+
+def titles(opened: Any, within: str) -> list[str]:
+    return list(opened.locator(f"#canvas .box.{within} > .title").all_text_contents())
+
+
+def test_clipping_is_beside_the_model_and_not_in_front_of_it(page: Page, tmp_path: Path) -> None:
+    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(20)])
+    optimizer = lg.optim.SGD(net.parameters(), lr=0.1)
+    with lg.watch() as watching:
+        net(lg.randn(2, 4)).square().mean().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    opened = page.open(watching.save(tmp_path / "clipped.html").as_uri())
+    assert "Sequential" in titles(opened, "forward")
+    assert {"norm ×41", "mul ×40", "SGD · sgd"} <= set(titles(opened, "update"))
+
+
+def test_a_recursion_is_folded_by_its_lines(page: Page, tmp_path: Path) -> None:
+    class Tree(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.leaf, self.both = nn.Linear(3, 4), nn.Linear(8, 4)
+
+        def forward(self, depth: int) -> lg.Tensor:
+            if not depth:
+                return self.leaf(lg.ones(3)).tanh()
+            return self.both(lg.cat([self(depth - 1), self(depth - 1)])).relu()
+
+    with lg.watch() as watching:
+        Tree()(5).sum().item()
+    opened = page.open(watching.save(tmp_path / "tree.html").as_uri())
+    assert {"relu ×31", "tanh ×32", "cat ×31"} <= set(titles(opened, "forward"))
+    opened.locator("#canvas .box", has_text="relu ×31").last.locator("> .toggle").click()
+    assert titles(opened, "op").count("relu") == 31
+
+
 @pytest.mark.parametrize("size", [(380, 700), (1600, 1000)])
 def test_sizes_and_themes(page: Page, saved: str, size: tuple[int, int]) -> None:
     page.page.set_viewport_size({"width": size[0], "height": size[1]})

@@ -238,7 +238,7 @@ def a_second_gradient() -> Any:
 # ------------------------------------------------------------------------- state beside the network
 
 
-@scene("clone", how="any")
+@scene("copy_", how="any")
 def a_teacher_that_is_a_mean_of_the_past() -> Any:
     model = nn.Linear(6, 2)
     teacher = copy.deepcopy(model).requires_grad_(False)

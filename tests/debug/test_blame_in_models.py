@@ -11,6 +11,7 @@ import pytest
 import livegrad as lg
 import livegrad.nn as nn
 import livegrad.nn.functional as F
+from livegrad import events
 from livegrad.debug.blaming import Latest
 from livegrad.graph.watch import BLAMING
 from tests.debug.faults import marked_line
@@ -314,6 +315,30 @@ def test_gradients_that_are_clipped(clip: Any, width: int) -> None:
     model = nn.Linear(width, width)
     clipped = lambda: clip(model.parameters(), 1.0)
     found = blamed(model, root(lg.randn(3, width)), after=clipped, optimizer=lg.optim.Adam)
+    assert (found.op, found.how, found.line) == ("sqrt", "backward", ROOT), found
+
+
+def test_of_clipped_gradients_the_norm_is_looked_at() -> None:
+    """It is finite only if they are, and it is one number."""
+    model = nn.Linear(8, 8)
+    steps = lg.optim.SGD(model.parameters(), lr=0.1)
+    asked = []
+    for _ in range(2):
+        steps.zero_grad()
+        model(lg.ones(2, 8)).sum().backward()
+        with events.listen("recorded", lambda e: asked.append(e)):
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        steps.step()
+    questions = [e for e in asked if e.op == "finite"]
+    assert questions
+    assert {shape for e in questions for shape in e.input_shapes} == {()}
+
+
+@pytest.mark.parametrize("norm_type", [0.0, 1.0, 2.0, INF])
+def test_all_kinds_of_norms_tell(norm_type: float) -> None:
+    model = nn.Linear(4, 4)
+    clipped = lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0, norm_type)
+    found = blamed(model, root(lg.randn(3, 4)), after=clipped)
     assert (found.op, found.how, found.line) == ("sqrt", "backward", ROOT), found
 
 

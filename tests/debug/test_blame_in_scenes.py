@@ -13,7 +13,7 @@ import livegrad as lg
 import livegrad.nn as nn
 from livegrad.debug.blaming import Latest
 from livegrad.graph.watch import BLAMING
-from tests.debug import odd_scenes  # noqa: F401 - they join the others
+from tests.debug import model_scenes, odd_scenes  # noqa: F401 - they join the others
 from tests.debug.scenes import SCENES
 
 WRONG = 6  # the step that goes wrong, counted from 1
@@ -125,6 +125,20 @@ def test_weights_that_were_read_from_a_file(tmp_path: Path) -> None:
     found = lg.blame()
     assert (found.how, found.step) == ("data", 4), found
     assert "lg.load" in found.source
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a_straight_through_rule_that_divides", "by div in a backward pass"),
+        ("an_angle_of_nothing", "by the gradient of acos"),
+    ],
+)
+def test_the_message_tells_rules_of_the_program_from_gradients(name: str, said: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        play(SCENES[name].make)
+    assert said in str(lg.blame())
 
 
 def test_the_message_marks_the_expression() -> None:

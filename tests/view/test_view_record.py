@@ -40,6 +40,27 @@ def test_a_step_has_modules_lines_and_both_directions() -> None:
     assert [n.module for n in g.find(phase="update")] == ["SGD"]
 
 
+@pytest.mark.parametrize("read_first", [False, True])
+def test_what_is_made_of_gradients_is_part_of_the_update(read_first: bool) -> None:
+    net = Net()
+    optimizer = lg.optim.SGD(net.parameters(), lr=0.1)
+    x = lg.randn(4, 6, requires_grad=True)
+    with lg.watch() as watching:
+        loss = net(x).square().mean()
+        (slope,) = lg.autograd.grad(loss, x, create_graph=True)
+        (loss + slope.square().sum()).backward()
+        if read_first:
+            loss.item()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    g = watching.graph(0)
+    clipping = [n for n in g.find(op="norm") if n.shape == ()]
+    assert len(clipping) == 5
+    assert {n.phase for n in clipping} == {"update"}
+    penalty = [n for n in g.find(op="square") if n.shape == (4, 6)]
+    assert {n.phase for n in penalty} == {"forward"}
+
+
 def test_kernels_tell_which_nodes_they_compute() -> None:
     watching = watched(steps=40)
     g = watching.graph()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import livegrad as lg
+from livegrad.view.budget import Budget
 from livegrad.view.sampling import FIRST, SHARE, Sampler
 from tests.view.networks import Net, train
 
@@ -59,3 +62,15 @@ def test_long_steps_after_short_ones_are_watched_soon() -> None:
         is_full = sampler.next_is_full(is_full, 5_000_000)
         waited += 1
     assert waited <= 2
+
+
+def test_waiting_for_the_processor_is_no_cost_of_watching() -> None:
+    budget = Budget(0.0, advance=0.02)
+    with budget.spending():
+        time.sleep(0.05)
+    assert budget.allows()
+    with budget.spending():
+        until = time.thread_time_ns() + 30_000_000
+        while time.thread_time_ns() < until:
+            pass
+    assert not budget.allows()

@@ -67,7 +67,9 @@ def clip_grad_norm_(
     """
     params = _with_gradients(parameters)
     total = get_total_norm([p.grad for p in params], norm_type, error_if_nonfinite)
-    _scale(params, float(max_norm), total)
+    # A norm is finite only if all gradients are, and is looked at in their place; how many elements
+    # are not 0 tells nothing.
+    _scale(params, float(max_norm), total, [] if float(norm_type) > 0 else params)
     return total
 
 
@@ -86,15 +88,16 @@ def clip_grads_with_norm_(
             f"clip_grads_with_norm_: total_norm should be one number, of 0 dimensions; it has "
             f"shape {list(total_norm.shape)}"
         )
-    _scale(params, limit, total_norm)
+    _scale(params, limit, total_norm, params)
 
 
-def _scale(params: list[Any], max_norm: float, total: Any) -> None:
+def _scale(params: list[Any], max_norm: float, total: Any, looked_at: list[Any]) -> None:
+    """Scales gradients; whether `looked_at`, the norm and the factor are finite is asked before."""
     if not params:
         return
     with no_grad():
         factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        with asked_early(params, factor):
+        with asked_early(looked_at, total, factor):
             for p in params:
                 p.grad.mul_(factor)
 

@@ -30,13 +30,14 @@ def ask(groups: Sequence[Any], *others: Any) -> bool:
 
 
 @contextmanager
-def asked_early(parameters: Sequence[Any], *factors: Any) -> Iterator[None]:
+def asked_early(parameters: Sequence[Any], *others: Any) -> Iterator[None]:
     """Asks about gradients before the block overwrites them, instead of when they are used.
 
-    `factors` are what they are going to be multiplied by. If anything is recorded between the block
-    and the step, the gradients may be others by then: the step asks about them, too.
+    `others` are what tells of them, and what they are going to be multiplied by. If anything is
+    recorded between the block and the step, the gradients may be others by then: the step asks
+    about them, too.
     """
-    asked = BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}], *factors)
+    asked = BLAMING.enabled and BLAMING.reads and ask([{"params": parameters}], *others)
     yield
     if asked:
         BLAMING.asked = LOCAL.state.position

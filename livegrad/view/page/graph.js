@@ -24,7 +24,7 @@
       const isNew = view.raw !== step;
       arrange(step);
       redraw();
-      if (isNew && !view.fitted) { fit(0.6); view.fitted = true; }
+      if (isNew && !view.fitted) { fit(0.6); view.fitted = true; showFailed(); }
       showDetails();
     },
   };
@@ -40,6 +40,12 @@
     view.root = LG.outline(view.step, { phases: MODES[view.mode], parameters: view.parameters });
     if (!view.open || isNew && !keeps(view.root)) view.open = LG.firstOpen(view.root);
     if (view.selected && !step.byNumber.has(view.selected)) view.selected = null;
+  }
+
+  // The call that failed is in the middle at first; what it met is told beside it.
+  function showFailed() {
+    const failed = view.step.nodes.find((node) => node.failed);
+    if (failed) reveal(failed.number);
   }
 
   // Another step of the same program keeps what is open.
@@ -139,7 +145,10 @@
     if (!width || !view.root) return;
     const whole = Math.max(0.05, Math.min(1.15, (width - 40) / view.root.width, (height - 60) / view.root.height));
     const k = typeof least === "number" && whole < 0.8 * least ? least : whole;
-    view.zoom = { k, x: Math.max(20, (width - view.root.width * k) / 2), y: Math.max(16, (height - view.root.height * k) / 2) };
+    // Of what is too large, the beginning of the forward pass.
+    const first = view.root.children.find((phase) => phase.phase === "forward") || { x: 0, y: 0 };
+    const from = (size, whole, at, margin) => (size < whole * k + 2 * margin ? margin - at * k : (size - whole * k) / 2);
+    view.zoom = { k, x: from(width, view.root.width, first.x, 20), y: from(height, view.root.height, first.y, 16) };
     applyZoom();
   }
   LG.fitGraph = fit;
@@ -218,15 +227,19 @@
     if (node.phase === "leaf") view.parameters = true;
     LG.go("graph");
     arrange(LG.state.step);
-    const at = find(`n${number}`);
-    if (!at) return;
-    for (let up = at.parent; up; up = up.parent) view.open.add(up.id);
+    if (!find(`n${number}`)) return;
     view.selected = number;
-    redraw();
-    centre(at);
+    reveal(number);
     showDetails();
     svg.focus({ preventScroll: true });
   };
+
+  function reveal(number) {
+    const at = find(`n${number}`);
+    for (let up = at.parent; up; up = up.parent) view.open.add(up.id);
+    redraw();
+    centre(at);
+  }
 
   function pick(number) {
     view.selected = number;

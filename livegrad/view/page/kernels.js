@@ -37,7 +37,7 @@
     const total = LG.sum(all, (kernel) => kernel.seconds) || 1;
     const columns = [
       ["", (k) => String(k.number), "right dim"],
-      ["kernel", (k) => LG.h("span", {}, LG.h("b", {}, k.kind), LG.h("small", {}, ` ${LG.shape(k.shape)}${LG.times(k.count)}`))],
+      ["kernel", (k) => LG.h("span", { class: "nowrap" }, LG.h("b", {}, k.kind), LG.h("small", {}, ` ${LG.shape(k.shape)}${LG.times(k.count)}`))],
       ["operations", (k) => LG.h("span", { class: "ops" }, counted(k.ops))],
       ["time", (k) => LG.time(k.seconds), "right"],
       ["share", (k) => LG.h("span", { class: "meter" }, LG.h("i", { style: `width:${(100 * (k.seconds || 0)) / total}%` })), ""],
@@ -101,7 +101,8 @@
 
   // Time against the limits of memory and arithmetic, both axes by powers of ten.
   function drawRoofline(kernels, limits) {
-    const [width, height, left, bottom] = [640, 230, 58, 34];
+    const [left, bottom, width] = [58, 34, LG.widthOf(chart)];
+    const height = Math.max(200, Math.min(320, 0.32 * width));
     const points = kernels.filter((k) => k.seconds && k.nbytes && k.flops && k.tier !== "piece").map((k) => ({ k, x: k.flops / k.nbytes, y: k.flops / k.seconds }));
     const [x0, x1] = [-2, 3];
     // A kernel that was quicker than what was measured shows that the machine can do more.

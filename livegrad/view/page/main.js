@@ -155,7 +155,7 @@
     $("theme").addEventListener("click", turnTheme);
     $("help").addEventListener("click", showKeys);
     document.addEventListener("keydown", pressed);
-    window.addEventListener("resize", () => { if (current === "graph") LG.fitGraph(0.6); });
+    window.addEventListener("resize", () => { if (current === "graph") LG.fitGraph(0.6); else show(current); });
   }
 
   // ---- light and dark

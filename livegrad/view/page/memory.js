@@ -53,7 +53,8 @@
   const NAMES = { leaf: "parameters, state and inputs", result: "results that the program keeps", value: "values between kernels" };
 
   function drawChart(kinds, sums, total, peak, count) {
-    const [width, height] = [900, 190];
+    const width = LG.widthOf(chart);
+    const height = Math.max(140, Math.min(280, 0.21 * width));
     const most = Math.max(1, total[peak]);
     const wide = width / count;
     const below = new Float64Array(count);

@@ -5,7 +5,9 @@
 "use strict";
 
 (function () {
-  // Groups with more children are cut into parts: a layout of more takes long, and says little.
+  // In groups with more children, operations of one line are one box.
+  const MANY_CHILDREN = 24;
+  // Groups that still have more are cut into parts: a layout of more takes long, and says little.
   const MOST_CHILDREN = 60;
   const IN_PARTS = 40;
 
@@ -63,14 +65,17 @@
     root.children.forEach(groupFunctions);
     root.children.forEach(joinSingle);
     collect(root);
+    root.children.forEach(foldAlike);
     root.children.forEach(cutLong);
     collect(root);
     return root;
   };
 
   // The operations of a module itself, in runs: what a function does before it calls another module
-  // and what it does after that are two, so that arrows do not go round.
+  // and what it does after that are two, so that arrows do not go round. What was there before
+  // belongs to no function.
   function addOwn(at, node) {
+    if (node.phase === "leaf") { addOp(at, node); return; }
     at.own = at.own || [];
     const last = at.own[at.own.length - 1];
     if (last && !at.isLeft && last.function === node.function) last.nodes.push(node);
@@ -103,8 +108,34 @@
     });
   }
 
-  const functionTitle = (node) =>
-    node.function === "<module>" ? LG.base(node.file) : `${node.function.split(".").pop()}()`;
+  // Lambdas and comprehensions have no name: what they stand in has.
+  function functionTitle(node) {
+    const named = node.function.split(".").filter((part) => !part.startsWith("<")).pop();
+    return named ? `${named}()` : LG.base(node.file);
+  }
+
+  // What one line has recorded over and over, in a loop or a recursion, is one box until it is opened.
+  function foldAlike(at) {
+    at.children.forEach(foldAlike);
+    if (at.children.length <= MANY_CHILDREN) return;
+    const byLine = new Map();
+    for (const each of at.children) {
+      const key = each.kind === "op" && each.node.line ? `${each.label || each.title}\0${each.node.file}\0${each.node.line}` : each.id;
+      if (!byLine.has(key)) byLine.set(key, []);
+      byLine.get(key).push(each);
+    }
+    at.children = [...byLine.values()].map((alike) => (alike.length > 1 ? folded(at, alike) : alike[0]));
+  }
+
+  function folded(parent, alike) {
+    const [first] = alike;
+    const made = group(`${parent.id}/×${first.id}`, `${first.label || first.title}${LG.times(alike.length)}`, "alike", parent.phase);
+    made.parent = parent;
+    made.children = alike;
+    made.nodes = alike.flatMap((each) => each.nodes);
+    alike.forEach((each) => { each.parent = made; });
+    return made;
+  }
 
   // Groups of more than so many children get parts of fewer, in the order recorded; and these, if
   // they are too many themselves, parts of parts.
@@ -142,11 +173,13 @@
   }
 
   // What is open at first: from the top down, as long as not too many boxes are in sight.
-  const MOST_IN_SIGHT = 30;
+  const MOST_IN_SIGHT = 36;
 
   LG.firstOpen = function (root) {
     const open = new Set(["root"]);
-    let waiting = root.children.filter((x) => x.children.length && x.phase !== "setup");
+    // Modules and their parts: what a function does, or a line over and over, is one box at first.
+    const opens = (at) => at.children.length > 0 && at.kind !== "alike" && at.kind !== "function";
+    let waiting = root.children.filter((x) => opens(x) && x.phase !== "setup");
     let sight = root.children.length;
     while (waiting.length) {
       const next = [];
@@ -155,7 +188,7 @@
         if (!isTop && sight + at.children.length - 1 > MOST_IN_SIGHT) continue;
         sight += at.children.length - 1;
         open.add(at.id);
-        next.push(...at.children.filter((x) => x.children.length));
+        next.push(...at.children.filter(opens));
       }
       waiting = next;
     }

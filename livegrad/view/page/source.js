@@ -8,6 +8,7 @@
   let step = null;
   let file = null;
   let line = 0;
+  let seen = null; // the file that was drawn last
 
   LG.panels.source = {
     title: "Source",
@@ -62,8 +63,11 @@
       source.problem ? LG.h("p", { class: "warning" }, `${file}: ${source.problem}`) : null,
       source.changed ? LG.h("p", { class: "warning" }, "This file was changed after the program started: lines may have moved.") : null,
       lines.map((text, i) => codeLine(i + 1, text, ops.get(i + 1) || [], most)));
-    const chosen = box.querySelector(".chosen");
-    if (chosen) chosen.scrollIntoView({ block: "center" });
+    // A file that comes into sight begins where something happens.
+    const slowest = [...box.querySelectorAll(".has-ops")].find((row) => row.querySelector("i").style.width === "100%");
+    const place = box.querySelector(".chosen") || (file !== seen && (box.querySelector(".failed") || slowest));
+    if (place) place.scrollIntoView({ block: "center" });
+    seen = file;
     drawSide(ops);
   }
 

@@ -3,6 +3,7 @@
 
 (function () {
   const LANES = [["python", "Python"], ["data", "data"], ["flush", "flushes"], ["plan", "planning"], ["compile", "compiling"], ["kernel", "kernels"]];
+  const LEFT = 78; // where lanes begin
   let bars;
   let lanes;
   let table;
@@ -30,7 +31,7 @@
   function drawSteps() {
     const { steps } = LG.state.overview;
     const last = steps.slice(-240);
-    const [width, height] = [900, 90];
+    const [width, height] = [LG.widthOf(bars), 110];
     const sorted = last.map((s) => s.us).sort((a, b) => a - b);
     const most = Math.max(1, Math.min(sorted[sorted.length - 1] || 1, 6 * (sorted[sorted.length >> 1] || 1)));
     const wide = width / Math.max(1, last.length);
@@ -52,7 +53,7 @@
     const to = events.reduce((most, e) => Math.max(most, e[2] + e[3]), -Infinity);
     range = range || [from, to];
     const shown = lanesOf(events);
-    const [width, left, each] = [900, 74, 26];
+    const [width, left, each] = [LG.widthOf(lanes), LEFT, 28];
     const x = (at) => left + ((at - range[0]) / (range[1] - range[0])) * (width - left);
     const boxes = [];
     const taken = new Set(); // places where something too narrow to tell apart was drawn
@@ -67,12 +68,12 @@
       const y = shown.findIndex(([name]) => name === lane) * each;
       boxes.push(LG.s("g", { class: `span ${lane.split(" ")[0]}`, onclick: kernel >= 0 ? () => LG.showKernel(kernel) : null },
         LG.s("rect", { x: a, y: y + 2, width: Math.max(0.6, b - a - 0.4), height: each - 5, rx: 2 }),
-        b - a > 46 ? LG.s("text", { x: a + 5, y: y + 16 }, what.slice(0, Math.floor((b - a) / 6.6))) : null,
+        b - a > 46 ? LG.s("text", { x: a + 6, y: y + 18 }, what.slice(0, Math.floor((b - a) / 7.4))) : null,
         LG.s("title", {}, `${what}\n${LG.time(took / 1e6)}${detail ? `\n${detail}` : ""}`)));
     }
     const svg = LG.s("svg", { viewBox: `0 0 ${width} ${shown.length * each + 18}`, class: "plot lanes" },
-      shown.map(([, title], i) => LG.s("text", { x: 0, y: i * each + 16, class: "axis" }, title)), boxes,
-      [0, 0.25, 0.5, 0.75, 1].map((part) => LG.s("text", { x: left + part * (width - left), y: shown.length * each + 14, class: "axis", "text-anchor": part === 1 ? "end" : part ? "middle" : "start" }, LG.time(((range[1] - range[0]) * part + range[0] - from) / 1e6))));
+      shown.map(([, title], i) => LG.s("text", { x: 0, y: i * each + 18, class: "axis" }, title)), boxes,
+      (width > 600 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1]).map((part) => LG.s("text", { x: left + part * (width - left), y: shown.length * each + 14, class: "axis", "text-anchor": part === 1 ? "end" : part ? "middle" : "start" }, LG.time(((range[1] - range[0]) * part + range[0] - from) / 1e6))));
     svg.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event, svg, from, to); }, { passive: false });
     drag(svg, from, to);
     LG.empty(lanes, LG.h("h3", {}, `Step ${step.number}`, LG.h("small", {}, ` ${LG.time((to - from) / 1e6)}`)), svg);
@@ -87,7 +88,7 @@
 
   function zoom(event, svg, from, to) {
     const box = svg.getBoundingClientRect();
-    const part = Math.max(0, ((event.clientX - box.left) / box.width * 900 - 74) / 826);
+    const part = Math.max(0, (event.clientX - box.left - LEFT) / (box.width - LEFT));
     const at = range[0] + part * (range[1] - range[0]);
     const by = Math.exp(event.deltaY * 0.0016);
     range = [Math.max(from, at - (at - range[0]) * by), Math.min(to, at + (range[1] - at) * by)];
@@ -100,7 +101,7 @@
     svg.addEventListener("pointerup", () => { last = null; });
     svg.addEventListener("pointermove", (event) => {
       if (last === null || Math.abs(event.clientX - last) < 6) return;
-      const by = ((last - event.clientX) / svg.getBoundingClientRect().width) * (range[1] - range[0]) * 1.09;
+      const by = ((last - event.clientX) / (svg.getBoundingClientRect().width - LEFT)) * (range[1] - range[0]);
       const move = Math.max(from - range[0], Math.min(to - range[1], by));
       range = [range[0] + move, range[1] + move];
       drawLanes();

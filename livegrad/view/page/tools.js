@@ -103,6 +103,9 @@ LG.table = function (columns, rows, onclick) {
   return LG.h("table", {}, LG.h("thead", {}, LG.h("tr", {}, head)), LG.h("tbody", {}, body));
 };
 
+// How wide a chart is drawn: one unit is one pixel, so that its text can be read on any screen.
+LG.widthOf = (element) => Math.max(280, element.clientWidth);
+
 LG.nothing = (text) => LG.h("p", { class: "nothing" }, text);
 
 // Gives a text to the browser as a file.
