@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 from zipfile import ZipFile
 
+from livegrad.autograd.below import below_autograd as _AutoDispatchBelowAutograd
 from livegrad.device import Device
 from livegrad.graph.state import LOCAL
 from livegrad.nn.module import asked_of_to
@@ -26,6 +27,7 @@ __all__ = [
     "TensorBase",
     "TensorType",
     "Value",
+    "_AutoDispatchBelowAutograd",
     "_disabled_torch_function_impl",
     "_get_tracing_state",
     "_log_api_usage_once",

@@ -56,7 +56,7 @@ LAYERS = (
     {"func", "sparse"},
     {"distributions", "nn"},
     {"amp", "asked", "jit", "multiprocessing", "optim", "overrides", "serialization", "testing"},
-    {"_C", "distributed", "fx", "maskedtensor", "nested", "opcheck"},
+    {"_C", "distributed", "fx", "maskedtensor", "nested"},
     {"cuda", "hub", "library"},
     {"debug", "lint", "utils"},
     {"train"},

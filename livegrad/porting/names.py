@@ -129,7 +129,7 @@ SKIPPED = frozenset(
 PRIVATE = frozenset(
     "absent array_api asked asserting attr checks cli compiler compress control_flow "
     "creation datasets debug demo device dtypes environment events foreach graph introspection "
-    "legacy lint methods moving native opcheck ops porting printing runtime sequences settings "
+    "legacy lint methods moving native ops porting printing runtime sequences settings "
     "subclassing temporary tensor text train typed typing variable view vision".split()
 )
 

@@ -275,3 +275,40 @@ def test_functions_that_write(program: Any, writers: dict[Any, Writers]) -> None
             return type(error)
 
     assert outcome(lg) == outcome(torch)
+
+
+# ------------------------------------------------------------------- operations with a schema
+
+
+def declared(m: Any, ops: Any) -> list[Any]:
+    """What a library of operations returns, defined by the same lines."""
+    library = m.library.Library("declared", "DEF")
+    library.define("mixed(Tensor a, Tensor b, float c=1, *, int[2] k=3) -> (Tensor, Tensor)")
+    library.impl(
+        "mixed", lambda a, b, c=1.0, k=(3, 3): (a * b + c, a + sum(k)), "CompositeImplicitAutograd"
+    )
+    library.define("square(Tensor x) -> Tensor")
+    library.impl("square", lambda x: m.from_numpy(x.detach().numpy() ** 2), "CPU")
+    m.library.register_fake("declared::square", m.empty_like)
+    m.library.register_autograd(
+        "declared::square",
+        lambda ctx, g: 2 * ctx.saved_tensors[0] * g,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    m.library.define("declared::add.Tensor", "(Tensor x, Tensor y) -> Tensor")
+    m.library.define("declared::add.Scalar", "(Tensor x, Scalar y) -> Tensor")
+    m.library.impl("declared::add.Tensor", "cpu", lambda x, y: x + y)
+    m.library.impl("declared::add.Scalar", "default")(lambda x, y: x + 10 * y)
+    x = m.tensor([3.0, 4.0], requires_grad=True)
+    first, second = ops.declared.mixed(x, x, 2, k=[1, 2])
+    squared = ops.declared.square(x)
+    (first + second + squared).sum().backward()
+    added = [ops.declared.add(x, x), ops.declared.add(x, 2), ops.declared.add.Scalar(x, 3)]
+    found = [first, second, ops.declared.mixed.default(x, x)[1], squared, x.grad, *added]
+    return [y.tolist() for y in found]
+
+
+def test_declared_operations() -> None:
+    from livegrad.porting.modules import ops
+
+    assert declared(lg, ops) == declared(torch, torch.ops)

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import livegrad
-from livegrad.library import definition
+from livegrad.library.operation import definition
 from livegrad.nn import functional
 from livegrad.porting import names
 from livegrad.porting.modules.aten import FUNCTIONS
@@ -26,7 +26,8 @@ class OpOverload:
         self.__name__ = f"{packet.__name__}.{overload}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._packet(*args, **kwargs)
+        own = definition(self.name())
+        return (own or self._packet)(*args, **kwargs)
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:

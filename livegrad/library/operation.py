@@ -1,36 +1,4 @@
-"""Operations of your own, from outside the package: `livegrad.library`, after `torch.library`.
-
-An operation is a Python function of tensors. It is recorded as one node, like any other, and runs
-when its value is needed, between the kernels of a plan; it may use NumPy, SciPy, or any library.
-
-```python
-import numpy as np
-import livegrad as lg
-
-@lg.library.custom_op("mine::cube", mutates_args=())
-def cube(x: lg.Tensor) -> lg.Tensor:
-    return lg.from_numpy(x.numpy() ** 3)
-
-@cube.register_fake                                 # shape and dtype, without values
-def _(x):
-    return lg.empty_like(x)
-
-def backward(ctx, g):                               # written with tensors: it has gradients, too
-    (x,) = ctx.saved_tensors
-    return 3 * x * x * g
-
-def setup_context(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-cube.register_autograd(backward, setup_context=setup_context)
-```
-
-Without `register_fake`, only running it tells the shape of the result: then it runs at once. vmap
-calls it for each example, unless `register_vmap` says better.
-
-A function that writes to tensors it is given names them, `mutates_args=("out",)`. It runs at once,
-on the tensors themselves, and has no gradient, as in PyTorch.
-"""
+"""One operation of the user's own: how it is called, recorded and run."""
 
 from __future__ import annotations
 
@@ -38,12 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from livegrad import dtypes
 from livegrad.autograd import Function, no_grad
+from livegrad.autograd.below import is_below_autograd
 from livegrad.device import CPU
 from livegrad.graph.elsewhere import empty
 from livegrad.graph.geometry import count_write
@@ -53,151 +22,93 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.graph.record import record
 from livegrad.graph.state import scratch_state
 from livegrad.graph.writes import check_writable
-from livegrad.opcheck import TESTS, Call, results_of
+from livegrad.library.schema import Schema, converted, fits
 from livegrad.runtime.memory import Buffer
 from livegrad.runtime.values import array_of, from_compute, to_compute
 from livegrad.tensor import Tensor
-
-__all__ = [
-    "CustomOpDef",
-    "custom_op",
-    "opcheck",
-    "register_autograd",
-    "register_fake",
-    "register_vmap",
-]
 
 # An argument that is a tensor, in the pattern of a call; lists of tensors are tuples of these.
 _TENSOR = "<tensor>"
 # Several results lie in the bytes of one, each from a multiple of this on.
 _ALIGNED = 16
 
+# Of dispatch keys, those whose function runs on the CPU's values.
+_ON_CPU = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+# Dispatch keys of types of devices.
+_KEYS = {"cpu": "CPU", "meta": "Meta", "default": "CompositeExplicitAutograd"}
+
 _definitions: dict[str, CustomOpDef] = {}
+_overloads: dict[str, list[CustomOpDef]] = {}
 
 
-def custom_op(
-    name: str,
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    mutates_args: Any,
-    device_types: Any = None,
-    schema: str | None = None,
-) -> Any:
-    """Makes an operation of a function; a decorator if `fn` is left out.
+def definition(name: str) -> Any:
+    """The operation that was made with a name such as "mine::cube", or one function for several
+    overloads, "mine::cube.int"; None if there is none."""
+    if name in _definitions or name not in _overloads:
+        return _definitions.get(name)
 
-    `name` is `"namespace::name"`. Arguments are tensors, lists of tensors, None, and what can be
-    compared and has a hash: numbers, words, dtypes, tuples of them (those are structure: each new
-    value makes a new plan). Results are a tensor, or a tuple of tensors, none of them an argument.
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        for op in _overloads[name]:
+            if fits(op._signature, args, kwargs):
+                return op(*args, **kwargs)
+        known = ", ".join(f"{op.__name__}{op._signature}" for op in _overloads[name])
+        raise RuntimeError(f"{name}: no overload takes these arguments; there are {known}")
 
-    `mutates_args` names the arguments that the function writes to; "unknown" means any of them.
-    """
-    if fn is None:
-        return lambda function: custom_op(
-            name, function, mutates_args=mutates_args, device_types=device_types, schema=schema
-        )
-    if "::" not in name:
-        raise ValueError(f'custom_op(name, ...): name must be "namespace::name", got {name!r}')
-    return CustomOpDef(name, fn, _names_written(inspect.signature(fn), mutates_args))
+    return chosen
 
 
-def _names_written(signature: inspect.Signature, given: Any) -> frozenset[str]:
-    """The parameters that a function writes to, from `mutates_args`."""
-    parameters = signature.parameters
-    if isinstance(given, str):
-        if given != "unknown":
-            raise ValueError(
-                "mutates_args must either be a sequence of the names of the arguments that are "
-                f"mutated or the string 'unknown'; got {given!r}"
-            )
-        return frozenset(parameters)
-    unknown = set(given).difference(parameters)
-    if unknown:
-        raise ValueError(
-            f"custom_op: {unknown} in mutates_args were not found in the custom op's signature "
-            f"{signature}"
-        )
-    for name in given:
-        kind = parameters[name].annotation
-        if kind is not inspect.Parameter.empty and "Tensor" not in str(kind):
-            raise ValueError(
-                f"custom_op: Parameter {name} is in mutates_args but only Tensors or collections "
-                f"of Tensors can be mutated; got {signature}"
-            )
-    return frozenset(given)
-
-
-def register_fake(op: Any, func: Callable[..., Any] | None = None, /) -> Any:
-    """`op.register_fake`, of an operation or its name."""
-    return _definition(op).register_fake if func is None else _definition(op).register_fake(func)
-
-
-def register_autograd(
-    op: Any,
-    backward: Callable[..., Any],
-    /,
-    *,
-    setup_context: Callable[..., Any] | None = None,
-) -> None:
-    """`op.register_autograd`, of an operation or its name."""
-    _definition(op).register_autograd(backward, setup_context=setup_context)
-
-
-def register_vmap(op: Any, func: Callable[..., Any] | None = None, /) -> Any:
-    """`op.register_vmap`, of an operation or its name."""
-    return _definition(op).register_vmap if func is None else _definition(op).register_vmap(func)
-
-
-def opcheck(
-    op: Any,
-    args: Sequence[Any],
-    kwargs: dict[str, Any] | None = None,
-    *,
-    test_utils: str | Sequence[str] | None = None,
-    raise_exception: bool = True,
-    atol: float | None = None,
-    rtol: float | None = None,
-) -> dict[str, Any]:
-    """Whether an operation does what was said about it, asked with these arguments.
-
-    The result has "SUCCESS" for each test; the first error is raised, or in the result if not
-    `raise_exception`.
-    """
-    tests = [test_utils] if isinstance(test_utils, str) else list(test_utils or TESTS)
-    call = Call(_definition(op), tuple(args), kwargs or {}, {"atol": atol, "rtol": rtol})
-    return results_of(call, tests, raise_exception)
-
-
-def definition(name: str) -> CustomOpDef | None:
-    """The operation that was made with a name such as "mine::cube"; None if there is none."""
-    return _definitions.get(name)
-
-
-def _definition(op: Any) -> CustomOpDef:
+def definition_of(op: Any) -> CustomOpDef:
+    """The operation that is meant by itself, by its name, or by what `torch.ops` has for it."""
     if isinstance(op, CustomOpDef):
         return op
-    if op not in _definitions:
-        raise ValueError(f"library: no operation {op!r} was made with custom_op")
-    return _definitions[op]
+    name = op if isinstance(op, str) else op.name() if hasattr(op, "_packet") else str(op)
+    if name not in _definitions:
+        raise ValueError(f"library: there is no operation {name!r}. Define it first: custom_op")
+    return _definitions[name]
+
+
+class DataDependentError(RuntimeError):
+    """A fake function asked for a size that only values tell."""
+
+
+class FakeContext:
+    """What `get_ctx()` gives a fake function."""
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> NoReturn:
+        """A size that only the values tell: the operation runs at once."""
+        raise DataDependentError("new_dynamic_size: only the values tell this size")
+
+
+def get_ctx() -> FakeContext:
+    """What a fake function asks about sizes that depend on values."""
+    return FakeContext()
 
 
 # ------------------------------------------------------------------------------ the operation
 
 
 class CustomOpDef:
-    """An operation made by `custom_op`: call it as the function it was made of."""
+    """An operation made by `custom_op`: call it as the function it was made of.
+
+    One that is `declared` by a schema gets its functions later, from `give`.
+    """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], written: frozenset[str] = frozenset()
+        self,
+        name: str,
+        signature: inspect.Signature,
+        function: Callable[..., Any] | None = None,
+        written: frozenset[str] = frozenset(),
     ) -> None:
-        self.__name__, self.__doc__ = name, function.__doc__
-        self._signature = inspect.signature(function)
+        self.__name__, self.__doc__ = name, getattr(function, "__doc__", None)
+        self._signature = signature
         # Arguments by keyword alone come last, to the function and to the others registered.
         kinds = [(p.name, p.kind is p.KEYWORD_ONLY) for p in self._signature.parameters.values()]
         self._keywords = [name for name, by_keyword in kinds if by_keyword]
         self._positional = len(kinds) - len(self._keywords)
-        self._function = function
+        self._given: dict[str, Callable[..., Any]] = {} if function is None else {"CPU": function}
         self._written = written
+        self._aliases = False  # whether a result may be an argument
         self._fake: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
@@ -207,6 +118,18 @@ class CustomOpDef:
         self._op = Op(name, "host", infer=self._infer, ref=self._run)
         _definitions[name] = self
 
+    @classmethod
+    def declared(cls, name: str, schema: Schema) -> CustomOpDef:
+        """An operation without a function so far."""
+        if name in _definitions:
+            raise RuntimeError(f"Library.define: the operation {name} is there already")
+        op = cls(name, schema.signature, None, schema.written)
+        op._aliases = schema.aliases
+        head, dot, _ = name.rpartition(".")
+        if dot:
+            _overloads.setdefault(head, []).append(op)
+        return op
+
     def __repr__(self) -> str:
         return f"<CustomOpDef({self.__name__})>"
 
@@ -214,12 +137,39 @@ class CustomOpDef:
         """Records the operation."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            kind = self._signature.parameters[name].annotation
+            kind = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+            bound.arguments[name] = converted(value, kind)
+        outer = self._outer()
+        if outer is not None:
+            return outer(*bound.args, **bound.kwargs)
         if self._written:
             self._note_writes(bound.arguments)
         pattern, tensors = _taken_apart(bound.args + tuple(bound.kwargs.values()), self.__name__)
         if any([node_of(x).grad_to is not None for x in tensors]):
             return self._differentiable.apply(pattern, *tensors)
         return self._recorded(pattern, tensors)
+
+    def _outer(self) -> Callable[..., Any] | None:
+        """The function that is called at once, and records what it calls, if there is one."""
+        for key in () if is_below_autograd() else ("AutogradCPU", "Autograd"):
+            if key in self._given:
+                return self._given[key]
+        if any([key in self._given for key in _ON_CPU]):
+            return None
+        return self._given.get("CompositeImplicitAutograd")
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        """The function that computes the values."""
+        for key in _ON_CPU:
+            if key in self._given:
+                return self._given[key]
+        raise NotImplementedError(
+            f"Could not run '{self.__name__}' with arguments from the 'CPU' backend: it has no "
+            "function for it. Register one: torch.library.register_kernel(name, 'cpu')"
+        )
 
     def _note_writes(self, arguments: dict[str, Any]) -> None:
         """Counts a write to each tensor that is written to, or refuses it."""
@@ -242,6 +192,26 @@ class CustomOpDef:
         return function(*args, **keywords)
 
     # ---- registering -----------------------------------------------------------------------
+
+    def give(self, key: str, function: Callable[..., Any]) -> None:
+        """Registers the function for a dispatch key."""
+        if key == "Meta":
+            self._fake = function
+        else:
+            self._given[key] = function
+
+    def register_kernel(
+        self, device_types: Any, fn: Callable[..., Any] | None = None, /
+    ) -> Callable[..., Any]:
+        """Gives the function for types of devices; None means all of them."""
+        types = [device_types] if isinstance(device_types, str) else device_types or ["default"]
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            for kind in types:
+                self.give(_KEYS.get(kind, kind.upper()), function)
+            return function
+
+        return register if fn is None else register(fn)
 
     def register_fake(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Says what the results are like: `func` is given tensors without data, returns such."""
@@ -286,7 +256,10 @@ class CustomOpDef:
         if self._fake is None or self._written:
             return self._at_once(pattern, tensors)
         metas = [node_of(x).meta for x in tensors]
-        results = self._results(pattern, metas)
+        try:
+            results = self._results(pattern, metas)
+        except DataDependentError:
+            return self._at_once(pattern, tensors)
         y = record(self._op, tensors, (pattern, tuple([m.dtype for m in metas])))
         return y if isinstance(results, Meta) else _unpacked(y, results)
 
@@ -297,7 +270,7 @@ class CustomOpDef:
         with no_grad():
             results = self._call(function, pattern, tensors)
         for y in results if isinstance(results, tuple) else (results,):
-            if any([y is x for x in tensors]):
+            if not self._aliases and any([y is x for x in tensors]):
                 raise RuntimeError(
                     f"{self.__name__}: a result must not also be an argument. Return a clone() of "
                     "it, or nothing if the function has written to it"
