@@ -177,6 +177,19 @@ def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> Non
     assert (np.abs(values - exact) <= 3e-6 * scale).all()
 
 
+@pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16], ids=str)
+def test_gradients_of_weights_are_written_in_squares(dtype: Any) -> None:
+    """They lie across: neighbours in memory are results of one column."""
+    for outputs, channels, taps in ((24, 40, 3), (1, 12, 2), (33, 16, 3), (300, 13, 1), (2, 17, 1)):
+        weights, padding = (outputs, channels, taps, taps), taps // 2
+        x = drawn(3, channels, 9, 7).to(dtype)
+        g = drawn(3, outputs, *[n + 2 * padding - taps + 1 for n in (9, 7)]).to(dtype)
+        found = nn.grad.conv2d_weight(x, weights, g, padding=padding)
+        exact = nn.grad.conv2d_weight(x.double(), weights, g.double(), padding=padding)
+        rounding = 1e-2 if dtype is lg.bfloat16 else 1e-5
+        np.testing.assert_allclose(found.double().numpy(), exact.numpy(), rounding, 3e-5)
+
+
 def test_long_sums_over_windows_are_made_in_parts_once() -> None:
     x, g = drawn(8, 12, 64, 64), drawn(8, 5, 64, 64)
     nn.grad.conv2d_weight(x, (5, 12, 1, 1), g).numpy()
