@@ -17,7 +17,7 @@ from livegrad.compiler.draft import Draft
 from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Group
 from livegrad.compiler.rows import generate_rows
-from livegrad.compiler.signature import BACKWARDS, EVERY_OTHER, Instr, Store, Stream
+from livegrad.compiler.signature import ACROSS, BACKWARDS, EVERY_OTHER, Instr, Store, Stream
 from livegrad.dtypes import DType, float64, int64
 from livegrad.graph.index import Index
 from livegrad.graph.meta import Shape
@@ -205,6 +205,10 @@ class Describer:
             return 1
         if strides[axis] == -1 and not store:
             return BACKWARDS
+        if store and self.group.products:
+            rows = [d for d in self.group.rows if self.group.shape[d] != 1]
+            if rows and strides[rows[-1]] == 1:
+                return ACROSS
         # A slice says so; a stride that only happens to be 2, as a size is, has no code of its own.
         return EVERY_OTHER if index[-1].terms == ((axis, 2),) and strides[axis] == 2 else 2
 

@@ -47,8 +47,9 @@ STRIP = 16 * APART
 # Bytes that memory is read by, and from one place to the next that has the same one in the first
 # cache: such lines of a tile's rows would drive each other out.
 LINE, MEETING = 64, 4096
-# Terms that are asked for while others are brought together.
-AHEAD = 16
+# Terms that are asked for while others are brought together; and strips that are too few to ask for
+# columns.
+AHEAD, FEW_STRIPS = 16, 4
 # What is to be done, in slots of eight bytes. Distances of operands are in bytes: to the next row
 # or column, and to the next term. Sums lie in lines, so many elements apart; if `onto` is not 0,
 # they are added to what is there. `images` are taken together. What is made of sums will be written
@@ -302,20 +303,29 @@ class Many(Multiplier):
         b = self.b
         for v in range(0, self.width, self.lanes):
             mask = None if left is None else b.lane_mask(b.sub(left, v))
-            x = self.read(self.further(source, b.add(column, v)), mask)
-            b.store(x, self.at(target, b.mul(column, BLOCK), v))
+            place = self.further(source, b.add(column, v))
+            b.store(self.read(place, mask), self.at(target, b.mul(column, BLOCK), v))
+            b.prefetch(b.gep(place, "i8", b.mul(self.job["right term"], AHEAD)))
 
     def _bring_turned(self, column: Value) -> None:
         """As many columns as there are lanes, whose terms are neighbours."""
         b = self.b
         inside = b.and_(column, self.width - 1)
         out = self.at(self.panel(b.sub(column, inside)), inside)
-        self.bring_turned(self.column_lines(column, self.start), out, self.width)
+        lines = self.column_lines(column, self.start)
+        ahead = b.mul(self.job["right step"], self.lanes)
+        self.bring_turned(lines, out, self.width, ahead)
 
-    def bring_turned(self, lines: list[Value], out: Value, apart: int) -> None:
-        """Of as many lines as there are lanes, term by term, so far apart."""
+    def bring_turned(
+        self, lines: list[Value], out: Value, apart: int, ahead: Value | None = None
+    ) -> None:
+        """Of as many lines as there are lanes, term by term, so far apart. Asks for what lies so
+        many bytes ahead of each, as memory is slow to give so many lines at once."""
         b = self.b
         with b.loop(0, self.count, self.lanes) as term:
+            if ahead is not None:
+                for line in lines:
+                    b.prefetch(b.gep(self.further(line, term.index), "i8", ahead))
             square = self.turned(lines, term.index, b.sub(self.count, term.index))
             target = self.at(out, b.mul(term.index, apart))
             for i, x in enumerate(square):
@@ -400,6 +410,8 @@ class Many(Multiplier):
         more = b.icmp("slt", after, self.terms)
         known = b.or_(more, b.icmp("ne", self.job["next"], 0))
         strips = b.smax(b.udiv(self.rows, self.tile.rows), 1)
+        if turned:  # which a few strips could but ask for all at once: see `bring_turned`
+            known = b.and_(known, b.icmp("sge", strips, FEW_STRIPS))
         each = b.udiv(b.add(strips, count - 1), strips)
         first = b.mul(b.udiv(row, self.tile.rows), each)
         last = b.select(known, b.smin(b.add(first, each), count), first)

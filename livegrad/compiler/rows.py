@@ -6,16 +6,17 @@ native code (compiler/products.py), and its loops read the sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from livegrad.compiler.builder import Builder
 from livegrad.compiler.emitter import memory_element
 from livegrad.compiler.folding import LONG_ROW, SHORT_ROW, Folds, Reduction, Way
+from livegrad.compiler.panels import turned_square
 from livegrad.compiler.products import BLOCK, JOB_BYTES, WIDEST, call_product
 from livegrad.compiler.reducers import REDUCERS, Accs
-from livegrad.compiler.signature import Instr, Store
+from livegrad.compiler.signature import ACROSS, Instr, Store
 from livegrad.compiler.stages import Stages
 from livegrad.compiler.templates import Template
 from livegrad.compiler.values import Value
@@ -136,9 +137,56 @@ class Rows(Template):
         with b.loop(start, end) as step:
             bases = self.outer_bases(step.index)
             before = b.mul(b.sub(step.index, start), columns)
-            with b.loop(first, last) as row:
-                self.lines = [self._line(*x, b.sub(row.index, first), before) for x in sums]
-                self._row(bases, row.index)
+            if self._turns:
+                self._store_turned(
+                    bases, first, last, self._line(*sums[0], b.const("i64", 0), before)
+                )
+            else:
+                with b.loop(first, last) as row:
+                    self.lines = [self._line(*x, b.sub(row.index, first), before) for x in sums]
+                    self._row(bases, row.index)
+
+    @cached_property
+    def _turns(self) -> bool:
+        """Whether sums are written as they are, and lie across."""
+        across = [x for x in self.outputs if self.streams[x.stream].step == ACROSS]
+        return len(self.outputs) == len(across) == 1 == len(self.instrs)
+
+    def _store_turned(self, bases: list[Value], first: Value, last: Value, lines: Value) -> None:
+        """Writes squares of sums, turned in registers: neighbours are results of a column."""
+        b, stream = self.b, self.outputs[0].stream
+        low, high, lanes = self.span.low, self.span.high, b.lanes
+        with b.loop(low, high, lanes) as column, b.loop(first, last, lanes) as row:
+            place = self.move(bases[stream], b.mul(row.index, self.middle_steps[stream]))
+            left, below = b.sub(high, column.index), b.sub(last, row.index)
+            source = b.add(b.mul(b.sub(row.index, first), self.line), b.sub(column.index, low))
+            whole = b.and_(b.icmp("sge", left, lanes), b.icmp("sge", below, lanes))
+            square = self._square(lines, source, b.smin(below, lanes))
+            with b.if_(whole):
+                self._store_square(square, place, column.index, [None] * lanes)
+            with b.if_(b.not_(whole)):
+                mask = b.lane_mask(below)
+                there = [b.and_(mask, b.splat(b.icmp("sgt", left, i))) for i in range(lanes)]
+                self._store_square(square, place, column.index, there)
+
+    def _square(self, lines: Value, source: Value, rows: Value) -> list[Value]:
+        """As many rows as there are lanes, turned; the last one stands for those not there."""
+        b, dtype = self.b, self.products[0].dtype
+        e, element, last = self.e(dtype), memory_element(dtype), b.sub(rows, 1)
+        found = []
+        for i in range(b.lanes):
+            place = b.add(source, b.mul(b.smin(last, i), self.line))
+            found.append(e.load(dtype, b.gep(lines, element, place)))
+        return turned_square(b, found)
+
+    def _store_square(
+        self, square: list[Value], place: Value, column: Value, masks: Sequence[Value | None]
+    ) -> None:
+        """Writes a column after the other."""
+        b, stream, e = self.b, self.outputs[0].stream, self.e(self.products[0].dtype)
+        for i, (x, mask) in enumerate(zip(square, masks, strict=True)):
+            distance = b.mul(b.add(column, i), self.steps[stream])
+            e.store(e.dtype, x, self.move(place, distance), mask)
 
     def _multiply(
         self, bases: list[Value], first: Value, last: Value, alike: dict[str, Value]

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from livegrad.dtypes import DType
 
-EVERY_OTHER, BACKWARDS = 3, 4
+EVERY_OTHER, BACKWARDS, ACROSS = 3, 4, 5
 
 
 class Stream(NamedTuple):
     """Memory that a kernel walks. `step` along the inner loop: 0 stays, 1 next element, 2 strides,
-    `EVERY_OTHER` strides by two, `BACKWARDS` to the element before (of what is read).
+    `EVERY_OTHER` strides by two, `BACKWARDS` to the element before (of what is read), `ACROSS`
+    strides, where neighbours are results of the next row (of what is written after a product).
 
     A "position" stream has no memory: it counts the elements of its node in row-major order. An
     "operand" of a product is walked by what multiplies.

@@ -154,12 +154,13 @@ def test_threads_share_channels_by_themselves_and_change_no_bit(sizes: Any) -> N
         ((9, 2, 30, 7), (5, 2, 3, 3), 1),  # too few of them
         ((6, 40, 10, 12), (24, 40, 3, 3), 1),  # channels are taken together
         ((6, 20, 28, 26), (17, 20, 3, 3), 1),  # a sum of two parts
+        ((10, 35, 21, 20), (35, 1, 3, 5), 1),  # channels by themselves, two parts
     ],
-    ids=["lanes", "volumes", "few", "channels", "parts"],
+    ids=["lanes", "volumes", "few", "channels", "parts", "alone"],
 )
 def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> None:
     shape, weights, padding = sizes
-    x = drawn(*shape)
+    x, groups = drawn(*shape), shape[1] // weights[1]
     counts = [n + 2 * padding - k + 1 for n, k in zip(shape[2:], weights[2:], strict=True)]
     g = drawn(shape[0], weights[0], *counts)
     function = getattr(nn.grad, f"conv{len(counts)}d_weight")
@@ -167,14 +168,29 @@ def test_threads_share_gradients_of_weights_and_change_no_bit(sizes: Any) -> Non
     try:
         for count in (1, 2, 3, 7, 16):
             lg.set_num_threads(count)
-            found.append(bits(function(x, weights, g, padding=padding)))
+            found.append(bits(function(x, weights, g, padding=padding, groups=groups)))
     finally:
         lg.set_num_threads(threads)
     assert len(set(found)) == 1
-    exact = function(x.double(), weights, g.double(), padding=padding).numpy()
-    scale = function(x.double().abs(), weights, g.double().abs(), padding=padding).numpy()
+    pairs = (x.double(), g.double()), (x.double().abs(), g.double().abs())
+    exact, scale = [
+        function(a, weights, b, padding=padding, groups=groups).numpy() for a, b in pairs
+    ]
     values = np.frombuffer(found[0], "f4").reshape(weights)
     assert (np.abs(values - exact) <= 3e-6 * scale).all()
+
+
+@pytest.mark.parametrize("dtype", [lg.float32, lg.float64, lg.bfloat16], ids=str)
+def test_gradients_of_weights_are_written_in_squares(dtype: Any) -> None:
+    """They lie across: neighbours in memory are results of one column."""
+    for outputs, channels, taps in ((24, 40, 3), (1, 12, 2), (33, 16, 3), (300, 13, 1), (2, 17, 1)):
+        weights, padding = (outputs, channels, taps, taps), taps // 2
+        x = drawn(3, channels, 9, 7).to(dtype)
+        g = drawn(3, outputs, *[n + 2 * padding - taps + 1 for n in (9, 7)]).to(dtype)
+        found = nn.grad.conv2d_weight(x, weights, g, padding=padding)
+        exact = nn.grad.conv2d_weight(x.double(), weights, g.double(), padding=padding)
+        rounding = 1e-2 if dtype is lg.bfloat16 else 1e-5
+        np.testing.assert_allclose(found.double().numpy(), exact.numpy(), rounding, 3e-5)
 
 
 def test_long_sums_over_windows_are_made_in_parts_once() -> None:

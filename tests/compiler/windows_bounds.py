@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from livegrad import dtypes
+from livegrad.compiler.alone_slopes import generate_alone_slopes, scratch_bytes
 from livegrad.compiler.bind_products import _height, _places, _positions
 from livegrad.compiler.channel_lanes import elements_for_lanes, generate_channel_lanes
 from livegrad.compiler.channel_slopes import (
@@ -159,6 +160,26 @@ class Case:
         some = self.run(pages, generate_channel_lanes, told, *rest)
         assert some.tobytes() == found[first:, column:].tobytes()
 
+    def alone_slopes(self, pages: Pages) -> None:
+        """Channels by themselves; a sum for each image if these are a few."""
+        taps, windows, dims = prod(self.taps), prod(self.counts), self.seen().dims
+        parts = self.images if self.images <= 5 else 1
+        g, found = [
+            self.values(n, self.channels, k) for n, k in ((self.images, windows), (parts, taps))
+        ]
+        given = [pages.address(x) for x in (found, g, self.x)]
+        told = [-(-self.channels // 16) * parts, *given, parts, self.images // parts, self.channels]
+        for size, count, _, *lie in dims:
+            told += [size, count, *lie]
+        room = np.full(scratch_bytes(dims, taps, self.dtype.itemsize), 55, np.uint8)
+        named, beside = dtypes.by_name(str(self.dtype)), self.lie.dilation[1] == 1
+        code = kernel(generate_alone_slopes, self.taps, beside, named)
+        run(code, told, pages.address(room))
+        columns = self.columns.reshape(parts, -1, self.channels, taps, windows)
+        lines = g.reshape(parts, -1, self.channels, windows)
+        wanted = np.einsum("pnckl,pncl->pck", columns, lines)
+        np.testing.assert_allclose(pages.read(given[0], found), wanted, rtol=1e-4, atol=1e-4)
+
     def slopes(self, pages: Pages) -> None:
         """All rows; the last ones have the same bits by themselves."""
         size, windows = self.dtype.itemsize, prod(self.counts)
@@ -206,6 +227,7 @@ def main() -> None:
         case.slopes(pages)
         if case.rank == 2:
             case.alone(pages)
+            case.alone_slopes(pages)
         pages.free()
     print("within bounds")
 

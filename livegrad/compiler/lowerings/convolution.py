@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, resolve
+from livegrad.compiler.alone_slopes import LANES, generate_alone_slopes, scratch_bytes
+from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.channel_slopes import LEAST_CHANNELS
 from livegrad.compiler.describe import Describer, Windows
+from livegrad.compiler.draft import Draft
 from livegrad.compiler.expand import make_node
 from livegrad.compiler.fuse import Fuser
 from livegrad.compiler.groups import Read
 from livegrad.compiler.legalise import Legaliser
-from livegrad.compiler.lowerings.base import Looped, Nodes
+from livegrad.compiler.lowerings.base import Kernel, Looped, Nodes
 from livegrad.compiler.lowerings.product import NATIVE, in_wide, is_readable, multiplied
+from livegrad.compiler.plan import Block, Step
 from livegrad.compiler.window_lanes import lanes_are_windows
 from livegrad.graph.handle import node_of
 from livegrad.graph.index import FIRST, Along, Index
 from livegrad.graph.meta import Shape, meta_of
 from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
+from livegrad.graph.symbol import most
 from livegrad.ops.products.matmul import MATMUL, transposed
 from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.movement import reshape_to
+from livegrad.ops.windows.shifted_products import MOST_SHIFTS
 from livegrad.ops.windows.unfolding import permuted
 from livegrad.ops.windows.window_products import Lie
 
@@ -188,6 +194,41 @@ class ConvSlopes(_Windowed):
         return multiplied(kernel, shape[0] * prod(counts), reads, windows)
 
 
+class AloneSlopes(Kernel):
+    """Inputs g (N, C, *L), x (N, C, *S), attrs Lie, result (P, C, *K), for each part of the images:
+    channels by themselves have a kernel of their own (compiler/alone_slopes.py)."""
+
+    label = "product"
+
+    def legalise(self, walk: Legaliser, node: Node, inputs: Nodes) -> Node:
+        """Of half precisions, in float32."""
+        if node.meta.dtype is node.meta.dtype.compute:
+            return super().legalise(walk, node, inputs)
+        return walk.once(node, inputs, lambda: in_wide(walk, node, inputs))
+
+    def bind(self, draft: Draft, node: Node) -> list[Step]:
+        """A step of that kernel."""
+        g, x = node.inputs
+        parts, channels, *taps = node.meta.shape
+        dims, size = _dims(node, x.meta.shape, g.meta.shape[2:], taps, 2), node.meta.dtype.itemsize
+        each = x.meta.shape[0] // parts
+        slots = [parts * -(-channels // LANES), 0, 0, 0, parts, each, channels]
+        for length, count, _, *lie in dims:
+            slots += [length, count, *lie]
+        work = each * LANES * prod(g.meta.shape[2:]) * prod(taps)
+        grain = most(1, THREAD_WORK // most(1, work))
+        scratch = scratch_bytes(dims, prod(taps), size)
+        block = Block(slots, patched(draft.where, node, g, x), grain, scratch)
+        sizes = tuple([_plain(number) for number in taps])
+        signature = (generate_alone_slopes, sizes, dims[1][4] == 1, node.meta.dtype)
+        return [Step("product", node.meta.shape, [block], signature)]
+
+
+def _plain(taps: int) -> int:
+    """As a number that code can be made for, if it is a symbol."""
+    return next(number for number in range(1, MOST_SHIFTS + 1) if taps == number)
+
+
 def _is_even(node: Node) -> bool:
     """Whether windows are elements by themselves, of many channels on both sides."""
     g, x = [y.meta.shape for y in node.inputs]
@@ -263,9 +304,11 @@ def _read_at(x: Node, index: Index) -> Read:
     return Read(*resolve(x, tuple(at)), memory=True)
 
 
-def _dims(node: Node, x: Shape, counts: Shape, taps: Shape) -> list[tuple[int, ...]]:
+def _dims(
+    node: Node, x: Shape, counts: Shape, taps: Sequence[int], lead: int = 3
+) -> list[tuple[int, ...]]:
     lie = Lie(*node.attrs)
-    numbers = zip(x[3:], counts, taps, lie.stride, lie.dilation, lie.before, strict=True)
+    numbers = zip(x[lead:], counts, taps, lie.stride, lie.dilation, lie.before, strict=True)
     return list(numbers)
 
 

@@ -33,9 +33,9 @@ from livegrad.ops.support import parts, samples as s
 from livegrad.ops.windows.interleaving import interleaved, span_of_phase
 from livegrad.ops.windows.shifted_products import (
     alone_product,
+    alone_slopes,
     are_alone,
     is_alone,
-    shifted_slopes,
 )
 from livegrad.ops.windows.unfolding import (
     Amounts,
@@ -222,7 +222,7 @@ def _conv_weight_expand(n: Any, y: Tensor, x: Tensor) -> Tensor:
     shape = (geo.groups, outputs // geo.groups, *rest)
     pair = _grouped(y, 1, geo.groups), _grouped(x, 1, geo.groups)
     if is_alone(shape):
-        return reshape_to(shifted_slopes(*pair, lie, shape), n.meta.shape)
+        return reshape_to(alone_slopes(*pair, lie, shape), n.meta.shape)
     return reshape_to(record(CONV_SLOPES, pair, lie, (), shape), n.meta.shape)
 
 

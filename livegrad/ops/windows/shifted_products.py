@@ -4,8 +4,8 @@
     slopes                 g (N, G, O, *L), x (N, G, 1, *S)      -> (G, O, 1, *K)
 
 As matrix products these would have one row, or a few terms: loops over elements take less time. Of
-images with several channels these are lanes (CONV_ALONE), which takes less still; both ways give
-the same bits.
+images with several channels these are lanes (CONV_ALONE, ALONE_SLOPES), which takes less still; of
+the product both ways give the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from livegrad.ops.reductions.reduce import SUM
 from livegrad.ops.shaping.joining import stack
 from livegrad.ops.shaping.movement import INDEX, reshape_to
 from livegrad.ops.windows.unfolding import Sizes, resized, span
-from livegrad.ops.windows.window_products import CONV_ALONE, Lie
+from livegrad.ops.windows.window_products import ALONE_SLOPES, CONV_ALONE, Lie
 
 if TYPE_CHECKING:
     from livegrad.tensor import Tensor
@@ -34,6 +34,9 @@ MOST_OUTPUTS, MOST_SHIFTS = 2, 25
 SHORT_LINE = 32
 # Channels that are worth being lanes; and elements of an image then, with what is around it.
 LEAST_LANES, MOST_ELEMENTS = 8, 1 << 18
+# Elements of an image, with what is around it, that sums over windows are made of as a whole; parts
+# of these sums at most, and windows of each at least.
+MOST_BROUGHT, MOST_PARTS, LEAST_WINDOWS = 1 << 14, 8, 2048
 
 
 def is_alone(weight: Shape) -> bool:
@@ -47,7 +50,7 @@ def are_alone(weight: Shape, lie: Lie, counts: Shape) -> bool:
     return is_alone(weight) or channels_are_lanes(weight, lie, counts)
 
 
-def channels_are_lanes(weight: Shape, lie: Lie, counts: Shape) -> bool:
+def channels_are_lanes(weight: Shape, lie: Lie, counts: Shape, limit: int = MOST_ELEMENTS) -> bool:
     """Whether channels of images are single ones and several, and images not too large."""
     groups, outputs, channels, *taps = weight
     if len(taps) != 2 or channels * outputs != 1 or groups < LEAST_LANES:
@@ -56,7 +59,7 @@ def channels_are_lanes(weight: Shape, lie: Lie, counts: Shape) -> bool:
         step * (count - 1) + span(k, d) + max(before, 0)
         for count, k, step, before, d in zip(counts, taps, *lie, strict=True)
     ]
-    return prod(padded) <= MOST_ELEMENTS
+    return prod(padded) <= limit
 
 
 def alone_product(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
@@ -87,8 +90,32 @@ def shifted_sum(x: Tensor, weight: Tensor, lie: Lie, shape: Shape) -> Tensor:
     return cast(total, dtype)
 
 
-def shifted_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:
+def alone_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:
     """For each place in a window, the sum of gradients times the elements they met there."""
+    dtype, (batch, groups, _, *counts) = node_of(x).meta.dtype, node_of(g).meta.shape
+    lanes = channels_are_lanes(shape, lie, tuple(counts), MOST_BROUGHT)
+    if not lanes or not dtype.is_floating_point:
+        return shifted_slopes(g, x, lie, shape)
+    pair = [
+        reshape_to(cast(y, dtype.compute), (batch, groups, *node_of(y).meta.shape[3:]))
+        for y in (g, x)
+    ]
+    parts = _parts(batch, prod(counts))
+    sums = record(ALONE_SLOPES, pair, lie, (), (parts, groups, *shape[3:]))
+    return reshape_to(cast(record(SUM, (sums,), ((0,), False)), dtype), shape)
+
+
+def _parts(images: int, windows: int) -> int:
+    """Into how many parts of images a sum over windows is cut, which threads share: as many in
+    each, by nothing but how many there are."""
+    for parts in range(MOST_PARTS, 1, -1):
+        if images % parts == 0 and images * windows >= parts * LEAST_WINDOWS:
+            return parts
+    return 1
+
+
+def shifted_slopes(g: Tensor, x: Tensor, lie: Lie, shape: Shape) -> Tensor:
+    """The same, as loops."""
     taps, counts = shape[3:], node_of(g).meta.shape[3:]
     dims = tuple(range(3, 3 + len(taps)))
     # One dim first, so that products need not be stored: lines, or columns if lines are short.

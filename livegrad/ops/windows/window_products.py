@@ -3,10 +3,11 @@
     CONV_PRODUCT   x (N, G, C, *S), weight (G, O, C, *K) -> (N, G, O, *L)
     CONV_SLOPES    g (N, G, O, *L), x (N, G, C, *S)      -> (G, O, C, *K)
     CONV_ALONE     x (N, 1, C, *S), weight (1, C, 1, *K) -> (N, 1, C, *L)      channel by channel
+    ALONE_SLOPES   g (N, C, *L), x (N, C, *S)            -> (P, C, *K)         for parts of images
 
 Element k of window l is element stride * l + dilation * k - before of a dim, and 0 outside of it.
 All have native code that brings windows together where they are multiplied (compiler/windows.py,
-channel_lanes.py): nothing is laid out in memory for it.
+channel_lanes.py, alone_slopes.py): nothing is laid out in memory for it.
 """
 
 from __future__ import annotations
@@ -83,6 +84,15 @@ def _alone_ref(n: Any, x: Array, weight: Array) -> Array:
     return np.asarray((found * factors).sum(tuple(range(3, 3 + len(taps)))), x.dtype)
 
 
+def _alone_slopes_ref(n: Any, g: Array, x: Array) -> Array:
+    parts, channels, *taps = n.meta.shape
+    found = seen(x[:, None], Lie(*n.attrs), tuple(taps), g.shape[2:])
+    columns = found.reshape(parts, -1, channels, prod(taps), prod(g.shape[2:]))
+    lines = g.reshape(parts, -1, channels, prod(g.shape[2:]))
+    sums = np.einsum("pnckl,pncl->pck", columns, lines)
+    return np.asarray(sums.reshape(n.meta.shape), x.dtype)
+
+
 # ------------------------------------------------------------------------------------- batching
 
 
@@ -143,6 +153,19 @@ def _alone_batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool]
     if batched == (False, True):
         x, batched = expanded(x, (size, *node_of(x).meta.shape)), (True, True)
     found: Tensor = _alone_of_both(n, size, [x, weight], batched)
+    return found
+
+
+_alone_slopes_of_both = _batch({(True, True): (1, 1, 1)})
+
+
+def _alone_slopes_batch(n: Any, size: int, xs: list[Tensor], batched: tuple[bool, bool]) -> Tensor:
+    """Channels of a batch stay apart."""
+    both = [
+        x if is_batched else expanded(x, (size, *node_of(x).meta.shape))
+        for x, is_batched in zip(xs, batched, strict=True)
+    ]
+    found: Tensor = _alone_slopes_of_both(n, size, both, (True, True))
     return found
 
 
@@ -224,6 +247,32 @@ CONV_ALONE: Op = Op(
         lambda: _alone_sample((2, 1, 17, 7, 9), (2, 3), (4, 4), 2, 1, 1),
         lambda: _alone_sample((1, 1, 16, 6, 20), (3, 2), (6, 17), 1, 2, 2),
         lambda: _alone_sample((1, 1, 2, 5, 4), (3, 3), (2, 1), 1, -1, 1),
+    ),
+)
+
+
+def _alone_slopes_sample(x: Shape, taps: Shape, counts: Shape, parts: int, *lie: int) -> s.Sample:
+    attrs = Lie(*[(number,) * len(counts) for number in lie])
+    return s.Sample(
+        (s.uniform(*x[:2], *counts), s.uniform(*x, seed=1)),
+        lambda a, b: record(ALONE_SLOPES, (a, b), attrs, (), (parts, x[1], *taps)),
+        smooth=False,
+    )
+
+
+ALONE_SLOPES: Op = Op(
+    "alone_slopes",
+    "kernel",
+    infer=_given,
+    ref=_alone_slopes_ref,
+    lower=lowered_by("convolution.AloneSlopes"),
+    flops=lambda node: node.inputs[0].meta.numel * prod(node.meta.shape[2:]),
+    batch=_alone_slopes_batch,
+    samples=s.calls(
+        lambda: _alone_slopes_sample((2, 3, 5, 6), (3, 3), (5, 6), 1, 1, 1, 1),
+        lambda: _alone_slopes_sample((4, 17, 7, 9), (2, 3), (4, 4), 2, 2, 1, 1),
+        lambda: _alone_slopes_sample((1, 16, 6, 20), (3, 2), (6, 17), 1, 1, 2, 2),
+        lambda: _alone_slopes_sample((3, 2, 5, 4), (5, 5), (2, 1), 3, 1, -1, 1),
     ),
 )
 
