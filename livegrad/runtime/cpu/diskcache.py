@@ -9,10 +9,12 @@ absent, and a directory that cannot be used is reported once and then left alone
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
 import warnings
+from typing import Any
 
 from livegrad.runtime.cpu.packs import Pack
 from livegrad.temporary import remove_left_overs, temporary_name
@@ -41,13 +43,23 @@ def default_directory() -> str | None:
 
 def entry_key(ir: str, cpu: str, features: str, llvm_version: str) -> str:
     """Hex digest of everything the object code depends on."""
+    digest = _digest_of(str(FORMAT_VERSION), llvm_version, cpu, features).copy()
+    _add_part(digest, ir)
+    return str(digest.hexdigest())
+
+
+@functools.cache
+def _digest_of(*parts: str) -> Any:
     digest = hashlib.sha256()
-    for part in (str(FORMAT_VERSION), llvm_version, cpu, features, ir):
-        data = part.encode()
-        # Lengths keep ("ab", "c") and ("a", "bc") apart.
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+    for part in parts:
+        _add_part(digest, part)
+    return digest
+
+
+def _add_part(digest: Any, part: str) -> None:
+    data = part.encode()
+    # Lengths keep ("ab", "c") and ("a", "bc") apart.
+    digest.update(len(data).to_bytes(8, "little") + data)
 
 
 class DiskCache:
