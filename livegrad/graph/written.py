@@ -153,14 +153,17 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 @functools.cache
 def is_own(op: Op) -> bool:
     """Whether all rules of an op are the package's: those of others may change unnoticed."""
-    return all([_is_own(getattr(op, f.name)) for f in fields(op) if f.name not in _NOT_PLANNED])
+    return all([_is_own(getattr(op, name)) for name in _PLANNED])
 
 
 # What no plan depends on, or has not been loaded.
 _NOT_PLANNED = ("lower", "cache", "promoted", "ref", "batch", "flops", "samples")
+_PLANNED = [f.name for f in fields(Op) if f.name not in _NOT_PLANNED]
 
 
 def _is_own(x: Any) -> bool:
+    if type(x) in _AS_THEY_ARE:
+        return True
     if type(x) in _TUPLES:
         return all([_is_own(y) for y in x])
     if isinstance(x, functools.partial):
@@ -170,7 +173,7 @@ def _is_own(x: Any) -> bool:
         return _is_in_package(x.__module__) and all([_is_own(y) for y in captured])
     if callable(x):
         return _is_in_package(getattr(x, "__module__", None) or "")
-    return type(x) in _AS_THEY_ARE or _is_in_package(type(x).__module__)
+    return _is_in_package(type(x).__module__)
 
 
 def _is_in_package(module: str) -> bool:

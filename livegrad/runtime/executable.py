@@ -58,7 +58,7 @@ class Executable:
     # Those that a run which follows the last one as before reads; the others are in __dict__.
     __slots__ = (
         "__dict__", "__weakref__", "donations", "follower", "fresh", "keep", "next", "results",
-        "runnable", "updates", "writes",
+        "runnable", "shared", "updates", "writes",
     )  # fmt: skip
 
     # What the recorded nodes were like, for the runtime to find the plan by; see runtime/flush.py.
@@ -102,6 +102,8 @@ class Executable:
             (place, output.slot - first, output.leaf)
             for place, output in zip(recorded.outputs, plan.outputs, strict=True)
         ]
+        # The leaves that these share: (leaf, a node that reads it, and as which input).
+        self.shared = [(leaf, *_reader(recorded, leaf)) for _, _, leaf in self.results if leaf >= 0]
         written = len(plan.writes)
         self.fresh = [b.nbytes for b in plan.buffers[: len(plan.buffers) - written]]
         referrers = _referrers(recorded)

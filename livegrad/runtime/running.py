@@ -222,20 +222,21 @@ def run_followed(executable: Executable, nodes: list[Node]) -> None:
         buffers = _fresh_or_donated(executable, nodes)
     else:
         buffers = [allocate(nbytes) for nbytes in executable.fresh]
+    leaves = _shared_leaves(executable, nodes) if executable.shared else []
     native: Any = executable.runnable  # of the CPU: nobody else follows
     native.announce()
     try:
         status = native.run_followed(buffers)
     except BaseException:
-        _deliver_if_completed(executable, nodes, (), buffers, ())
+        _deliver_if_completed(executable, nodes, leaves, buffers, ())
         raise
     if status:
         raise executable.locate(native.fault_of(status), nodes)
     try:
-        _deliver(executable, nodes, (), buffers, ())
+        _deliver(executable, nodes, leaves, buffers, ())
     except BaseException:
         # Ctrl-C: what was computed is not lost.
-        _deliver(executable, nodes, (), buffers, ())
+        _deliver(executable, nodes, leaves, buffers, ())
         raise
 
 
@@ -250,6 +251,17 @@ def _fresh_or_donated(executable: Executable, nodes: list[Node]) -> list[Buffer]
             buffers[number] = allocate(executable.fresh[number])
     counters.donations += len(executable.donations)
     return buffers
+
+
+@hot
+def _shared_leaves(executable: Executable, nodes: list[Node]) -> list[Node]:
+    """The leaves by their numbers, as far as results are other names of them."""
+    leaves: list[Any] = []
+    for leaf, place, which in executable.shared:
+        while len(leaves) <= leaf:
+            leaves.append(None)
+        leaves[leaf] = nodes[place].inputs[which]
+    return leaves
 
 
 def run_plan(

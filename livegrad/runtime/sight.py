@@ -23,6 +23,7 @@ from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing as pieces
+from livegrad.runtime.cpu.pieces.families import numbered
 from livegrad.runtime.cpu.pieces.flushing import Sight
 from livegrad.runtime.cpu.pieces.moulds import Unfit
 from livegrad.runtime.cpu.pieces.telling import Listed
@@ -255,21 +256,36 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 
 
 class Sizes:
-    """What structures have cost that differ in sizes only, of how many, how many of them were
-    planned, and after how many a plan for all of them is looked for on disk."""
+    """What structures have cost that differ in sizes only, of how many, and how many of them were
+    planned; after how many a plan for all of them is looked for on disk, and which sizes were equal
+    when it was: such a plan holds for sizes that are equal in one way."""
 
-    __slots__ = ("cost", "number", "planned", "sought")
+    __slots__ = ("cost", "number", "patterns", "planned", "sought")
 
     def __init__(self) -> None:
         self.cost = self.number = self.planned = 0
         self.sought = _SEVERAL if Policy.seeks else 1 << 62
+        self.patterns: set[tuple[int, ...]] = set()
+
+    def is_to_be_sought(self, nodes: list[Node]) -> bool:
+        """Whether a plan for all sizes is to be looked for now: once for each way of being equal.
+
+        Sequences that grow begin with lengths that others have, too, and others follow.
+        """
+        if self.number < self.sought:
+            return False
+        self.sought = self.number + 1 if self.number < _FIRST else _TIMES * self.number
+        pattern = tuple(numbered([node.meta for node in nodes])[0])
+        is_new = pattern not in self.patterns
+        self.patterns.add(pattern)
+        return is_new
 
 
 _sizes: dict[int, Sizes] = {}
-# Sizes of a structure that are listed before a plan for all is looked for; then when they are as
-# many times as many, since which sizes are equal is structure. To make one takes some plans of
-# single sizes, and may not come of it.
-_SEVERAL, _TIMES = 2, 4
+# Sizes of a structure that are listed before a plan for all is looked for; up to so many, for each
+# of them; then when they are as many times as many. To make one takes some plans of single sizes,
+# and may not come of it.
+_SEVERAL, _FIRST, _TIMES = 2, 12, 4
 _PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
 
 
@@ -298,10 +314,10 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     sizes = _sizes.get(digest)
     if sizes is None or sizes.number < _SEVERAL or digest in FITTED:
         return False
-    if sizes.number >= sizes.sought:
-        sizes.sought *= _TIMES
-        if recall_for_sizes(Snapshot(state.nodes, state.handles, state.base, roots)):
-            return True
+    if sizes.is_to_be_sought(state.nodes) and recall_for_sizes(
+        Snapshot(state.nodes, state.handles, state.base, roots)
+    ):
+        return True
     if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
         return False
     if Policy.saving * sizes.cost < Policy.patience * Policy.price * count * _PLANS_TO_FIT:

@@ -215,3 +215,25 @@ def test_a_refused_value_names_its_line():
             w.grad.numpy()
         assert caught.traceback[-1].statement.lines[0].endswith("# the line to blame")
     assert terms[12].item() == pytest.approx(lg.tanh(table[2:3] @ w).sum().item())
+
+
+FIRST_LIST = """
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad.runtime import sight
+from livegrad.runtime.counters import counters
+
+sight.Policy.pieces = True
+weight, bias = [lg.full(shape, 0.01, requires_grad=True) for shape in ((96, 133), (96,))]
+hidden = lg.zeros(1, 96)
+for letter in lg.ones(12, 1, 37):
+    hidden = F.linear(lg.cat((letter, hidden), 1), weight, bias)
+hidden.sum().backward()
+weight.grad.sum().item()
+print(counters.united, counters.plan_misses)
+"""
+
+
+def test_the_last_use_has_a_piece_for_what_is_left_when_it_waits(python):
+    """Its input, unlike the others', is no part of the graph: another piece gives the bias's."""
+    assert python(FIRST_LIST).stdout.split() == ["11", "0"]

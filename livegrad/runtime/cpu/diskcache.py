@@ -1,4 +1,4 @@
-"""Object code and plans kept between processes, one file for each.
+"""Object code and plans kept between processes, one file for each, and packs of them.
 
 The cache may only ever save time: an entry that is truncated, corrupt or foreign counts as
 absent, and a directory that cannot be used is reported once and then left alone.
@@ -9,11 +9,14 @@ absent, and a directory that cannot be used is reported once and then left alone
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
 import warnings
+from typing import Any
 
+from livegrad.runtime.cpu.packs import Pack
 from livegrad.temporary import remove_left_overs, temporary_name
 
 MAGIC = b"LVGRAD\x00\x01"
@@ -40,29 +43,55 @@ def default_directory() -> str | None:
 
 def entry_key(ir: str, cpu: str, features: str, llvm_version: str) -> str:
     """Hex digest of everything the object code depends on."""
+    digest = _digest_of(str(FORMAT_VERSION), llvm_version, cpu, features).copy()
+    _add_part(digest, ir)
+    return str(digest.hexdigest())
+
+
+@functools.cache
+def _digest_of(*parts: str) -> Any:
     digest = hashlib.sha256()
-    for part in (str(FORMAT_VERSION), llvm_version, cpu, features, ir):
-        data = part.encode()
-        # Lengths keep ("ab", "c") and ("a", "bc") apart.
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+    for part in parts:
+        _add_part(digest, part)
+    return digest
+
+
+def _add_part(digest: Any, part: str) -> None:
+    data = part.encode()
+    # Lengths keep ("ab", "c") and ("a", "bc") apart.
+    digest.update(len(data).to_bytes(8, "little") + data)
 
 
 class DiskCache:
-    """Bytes by key in `directory`; None means a cache that holds nothing."""
+    """Bytes by key in `directory`; None means a cache that holds nothing.
+
+    A `program` has a pack of what it looks up.
+    """
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None, max_bytes: int = MAX_BYTES
+        self,
+        directory: str | os.PathLike[str] | None,
+        max_bytes: int = MAX_BYTES,
+        program: str | None = None,
     ) -> None:
         # No Path: that takes as long to import as a process takes to read all it needs from here.
         self.directory = None if directory is None else os.fspath(directory)
         self.max_bytes = max_bytes
         self._warned = False
         self._lock = threading.RLock()
+        self._pack_key = None if program is None else _digest(f"pack {program}".encode()).hex()
+        self._pack = Pack() if self._pack_key is None else Pack(self._read(self._pack_key) or b"")
 
     def get(self, key: str) -> bytes | None:
         """The stored payload, or None when it is absent or not intact."""
+        found = self._pack.get(key)
+        if found is None:
+            found = self._read(key)
+            if found is not None and self._pack_key is not None:
+                self._pack.add(key, found)
+        return found
+
+    def _read(self, key: str) -> bytes | None:
         if self.directory is None:
             return None
         try:
@@ -77,11 +106,25 @@ class DiskCache:
         """Store `payload`; a failure costs a warning the first time and nothing afterwards."""
         if self.directory is None:
             return
+        if self._pack_key is not None:
+            self._pack.add(key, payload)
         try:
-            self._write(self._path(key), MAGIC + hashlib.sha256(payload).digest() + payload)
+            self._store(key, payload)
             self._prune_rarely()
         except OSError as error:
             self._warn_once(error)
+
+    def _store(self, key: str, payload: bytes) -> None:
+        self._write(self._path(key), MAGIC + _digest(payload) + payload)
+
+    def store_pack(self) -> None:
+        """Leaves what this program has looked up to its next process, at the end of this one."""
+        if self._pack_key is None or not self._pack.is_new:
+            return
+        if self.directory is None or not os.path.isdir(self.directory):
+            return  # tests and others clean up behind a program
+        with contextlib.suppress(OSError):
+            self._store(self._pack_key, self._pack.written())
 
     def _path(self, key: str) -> str:
         assert self.directory is not None
@@ -146,7 +189,11 @@ def _payload(data: bytes) -> bytes | None:
     if not data.startswith(MAGIC) or len(data) < start:
         return None
     payload = data[start:]
-    return payload if hashlib.sha256(payload).digest() == data[len(MAGIC) : start] else None
+    return payload if _digest(payload) == data[len(MAGIC) : start] else None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def _files_by_age(directory: str) -> list[tuple[float, int, str]]:

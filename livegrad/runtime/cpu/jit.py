@@ -9,6 +9,7 @@ finds all it needs on disk does without.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import threading
@@ -20,6 +21,7 @@ from livegrad.compiler.kept import KEPT, Kept
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.diskcache import DiskCache, default_directory, entry_key
 from livegrad.runtime.cpu.loading import is_image, is_possible, load
+from livegrad.runtime.cpu.packs import program
 from livegrad.runtime.cpu.target import (
     Host,
     Target,
@@ -234,7 +236,8 @@ def disk_cache() -> DiskCache:
     global _disk
     with _lock:
         if _disk is None:
-            _disk = DiskCache(default_directory())
+            _disk = DiskCache(default_directory(), program=program())
+            atexit.register(_disk.store_pack)
         return _disk
 
 

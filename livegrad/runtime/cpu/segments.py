@@ -179,8 +179,7 @@ class Segments(Runnable):
     ) -> Any:
         """The native check; `known` and `more` as there."""
         x = executable
-        shares = any(leaf >= 0 for _, _, leaf in x.results)
-        if shares or x.specialised or not follow.available():
+        if x.specialised or not follow.available():
             return None
         numbers = iter(leaves)
         links = [link if link >= 0 else -1 - next(numbers) for link in x.links]

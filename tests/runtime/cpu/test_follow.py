@@ -86,6 +86,44 @@ def test_slice_bounds_are_those_of_this_run(answers):
     assert answers == [True] * 3
 
 
+def test_another_name_of_a_value_that_was_there_is_followed(answers):
+    kept = []
+
+    def step(i):
+        x = lg.tensor([[1.0 * i, 1.0], [2.0, 3.0]]) * 1
+        x.sum().item()
+        flat = x.reshape(4)
+        kept.append((x, flat, x.reshape(4, 1)))
+        return (x * 2).sum().item()
+
+    for i in range(4):
+        step(i)
+    answers.clear()
+    assert [step(i) for i in (4, 5)] == [20.0, 22.0]
+    assert answers == [True] * 4
+    for i, (_, flat, tall) in enumerate(kept):
+        assert flat.tolist() == [i, 1, 2, 3]
+        assert tall.tolist() == [[i], [1], [2], [3]]
+    x, flat, _ = kept[5]
+    before = flat.clone()
+    x.zero_()
+    assert (flat.tolist(), before.tolist()) == ([0.0] * 4, [5.0, 1.0, 2.0, 3.0])
+
+
+def test_another_name_of_a_parameter_is_not_what_an_update_makes_of_it(answers):
+    weight = lg.ones(2, 3, requires_grad=True)
+    optimiser = optim.SGD([weight], lr=0.5)
+    kept = []
+    for _ in range(8):
+        optimiser.zero_grad()
+        weight.sum().backward()
+        with lg.no_grad():
+            kept.append(weight.clone().reshape(6))
+        optimiser.step()
+    assert True in answers
+    assert [flat[5].item() for flat in kept] == [1 - 0.5 * i for i in range(8)]
+
+
 def test_another_structure_is_not(answers):
     x = lg.tensor([1.0, 2.0])
     repeat(lambda: (x * 2 + 1).sum().item())

@@ -7,6 +7,7 @@ from typing import Any
 
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
+from livegrad.graph.written import text_or_none
 from livegrad.native.hot import hot, hot_slots
 from livegrad.runtime.cpu.pieces.layout import OFTEN, RARE, RARE_COUNT, UPDATE, WORD
 
@@ -20,7 +21,9 @@ class Family:
     is the address of a count: see RARE in layout.py. `key` is what they have in common.
     """
 
-    __slots__ = ("_memory", "backward", "forward", "key", "pieces", "rare", "role", "saved")
+    __slots__ = (
+        "_memory", "_text", "backward", "forward", "key", "pieces", "rare", "role", "saved",
+    )  # fmt: skip
 
     def __init__(self, key: tuple[Any, ...] = ()) -> None:
         self.key = key
@@ -29,6 +32,13 @@ class Family:
         self.pieces: list[Any] = []
         self._memory = array("q", bytes(RARE))
         self.rare = self._memory.buffer_info()[0]
+        self._text: str | None = ""  # not known
+
+    def text(self) -> str | None:
+        """The key in words that every process understands; None if there are none."""
+        if self._text == "":
+            self._text = text_or_none(self.key)
+        return self._text
 
     def is_rarely_so(self) -> bool:
         """Whether few nodes of this list read through views without a piece; if not, counts anew:

@@ -320,14 +320,18 @@ class Sight:
         desk[PLACE] = place
         call_with_1(self.code.find_order, walk.address)
         walk.set_seed(_ones(gradient.inputs[0].meta).ptr)
-        at, stuck, count = 0, -1, walk.ordered
+        at, count = 0, walk.ordered
+        stuck: tuple[int, list[bool]] | None = None
         while at < count:
             at = call_with_4(
                 self.code.list_gradients, desk.address, id(self.nodes), walk.address, at
             )
             if at < count:
-                provided = self._provide_backward(walk, walk.number_at(at), stuck == at)
-                stuck = at if provided else -1
+                number = walk.number_at(at)
+                # Once a use of a weight waits, another piece gives the other gradients of its node.
+                wanted = at, walk.mask(number)
+                provided = self._provide_backward(walk, number, stuck == wanted)
+                stuck = wanted if provided else None
 
     def _provide_backward(self, walk: Walk, number: int, again: bool) -> bool:
         node = walk.interior[number]

@@ -7,7 +7,6 @@ from typing import Any
 
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import Node
-from livegrad.graph.written import text_or_none
 from livegrad.runtime.cpu.pieces.families import family_of, numbered
 from livegrad.runtime.cpu.pieces.layout import UNREAD
 
@@ -44,9 +43,12 @@ class Question:
 
     def text(self) -> str | None:
         """The same in words that every process understands; None if there are none."""
-        looks = tuple([len(each) for each in self.looks])
-        told = (self.saved, self.pattern, self.kinds, self.mask)
-        return text_or_none((*[family.key for family in self.families], looks, *told))
+        looks = [len(each) for each in self.looks]
+        texts = [family.text() for family in self.families]
+        if None in texts:
+            return None
+        # Numbers in lists, which are written alike everywhere.
+        return f"{texts} {looks} {self.saved} {self.pattern} {self.kinds} {self.mask}"
 
 
 def key_of_views(looks: Sequence[Views]) -> list[int]:
