@@ -21,6 +21,7 @@ from livegrad.graph.state import Runtime, State
 from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
+from livegrad.runtime.aside import Aside, is_to_be_had
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing as pieces
 from livegrad.runtime.cpu.pieces.flushing import Sight
@@ -31,7 +32,7 @@ from livegrad.runtime.finiteness import look_at_listed
 from livegrad.runtime.fitted import FITTED, digest_of_families
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.plans import is_on_disk, recall_for_sizes
+from livegrad.runtime.plans import is_on_disk, recall_for_sizes, recorded_of
 from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
 
@@ -46,8 +47,9 @@ class Policy:
     # Never piece by piece; or whenever it is possible.
     whole = "whole" in _chosen
     pieces = "pieces" in _chosen
-    # Nanoseconds to plan one recorded node: a guess, until plans have been made.
-    price = 800_000.0
+    # Nanoseconds to plan one recorded node: a guess, until plans have been made. A process whose
+    # structures are all listed makes none, so it must not be far too high.
+    price = 200_000.0
     # Nanoseconds to record the gradient rule of one node.
     rule = 30_000
     # What a whole plan is expected to save of the time that pieces take.
@@ -211,13 +213,14 @@ def _pieces_made() -> int:
 def note_price(cost: int, count: int) -> None:
     """Notes what planning so many nodes has cost: much more if kernels were compiled for it.
 
-    Few nodes tell nothing: an update is one, and is planned as many.
+    Few nodes tell nothing: an update is one, and is planned as many. One plan that was far dearer
+    than others, as the first, or one for which an outline was learnt, says little of the next.
     """
     if count >= _TELLING:
-        Policy.price += (cost / count - Policy.price) / 2
+        Policy.price += (min(cost / count, _FAR_DEARER * Policy.price) - Policy.price) / 2
 
 
-_TELLING = 8
+_TELLING, _FAR_DEARER = 8, 3
 
 
 def _say_whole(count: int, why: str) -> None:
@@ -256,11 +259,13 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 
 class Sizes:
     """What structures have cost that differ in sizes only, of how many, how many of them were
-    planned, and after how many a plan for all of them is looked for on disk."""
+    planned, and after how many a plan for all of them is looked for on disk; how far another
+    process is that makes one."""
 
-    __slots__ = ("cost", "number", "planned", "sought")
+    __slots__ = ("aside", "cost", "number", "planned", "sought")
 
     def __init__(self) -> None:
+        self.aside = Aside()
         self.cost = self.number = self.planned = 0
         self.sought = _SEVERAL if Policy.seeks else 1 << 62
 
@@ -268,7 +273,7 @@ class Sizes:
 _sizes: dict[int, Sizes] = {}
 # Sizes of a structure that are listed before a plan for all is looked for; then when they are as
 # many times as many, since which sizes are equal is structure. To make one takes some plans of
-# single sizes, and may not come of it.
+# single sizes, unless another process makes them, and may not come of it.
 _SEVERAL, _TIMES = 2, 4
 _PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
 
@@ -304,10 +309,19 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
             return True
     if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
         return False
-    if Policy.saving * sizes.cost < Policy.patience * Policy.price * count * _PLANS_TO_FIT:
+    lost = Policy.saving * sizes.cost / (Policy.price * count)
+    if lost < Policy.patience:
         return False
-    sizes.planned += 1
-    return True
+    if not is_to_be_had():
+        if lost < Policy.patience * _PLANS_TO_FIT:
+            return False
+        sizes.planned += 1
+        return True
+    snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
+    if not sizes.aside.is_there(recorded_of(snapshot)):
+        return False
+    sizes.planned = _MOST_PLANS_TO_FIT  # it is found now, or never
+    return recall_for_sizes(snapshot)
 
 
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]], spends_all: bool) -> None:

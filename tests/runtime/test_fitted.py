@@ -182,8 +182,9 @@ def test_what_is_said_of_a_run_has_its_sizes(capsys):
 
 
 PROGRAM = """
+import time
 import livegrad as lg
-from livegrad.runtime import alone, sight
+from livegrad.runtime import alone, aside, sight
 from livegrad.runtime.counters import counters
 from livegrad.runtime.fitted import FITTED
 sight.Policy.patience = {patience}
@@ -191,19 +192,24 @@ alone.ENOUGH = 1 << 60
 sight.pieces.is_ready(True)
 w, total = lg.ones(3, 7), 0.0
 for n in range(8, 40):
+    if n == 20:
+        while any(not task.is_over() for task in aside._RUNNING):
+            time.sleep(0.01)
     x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)
     total += (x.sin() @ w).softmax(0).sum().item()
-print(counters.plans_filled, counters.listed, counters.plan_misses, len(FITTED), total)
+print(counters.plan_misses, counters.listed, counters.plans_loaded, len(FITTED), total)
 """
 
 
 @pytest.mark.slow
 def test_the_next_process_finds_it_on_disk(python, tmp_path):
     cache = {"LIVEGRAD_CACHE_DIR": str(tmp_path)}
+    # Another process makes it, and this one finds it, too, without planning anything.
     first = python(PROGRAM.format(patience=0.0), **cache).stdout.split()
-    assert int(first[0]) > 0
-    assert int(first[3]) == 1
+    assert first[0] == "0", "something was planned"
+    assert int(first[1]) <= 14, "sizes are still listed one by one"
+    assert first[2:4] == ["1", "1"]
     again = python(PROGRAM.format(patience=1 << 40), **cache).stdout.split()
-    assert again[0] == again[2] == "0", "something was planned"
+    assert again[0] == "0", "something was planned"
     assert int(again[1]) <= 4, "sizes are still listed one by one"
-    assert again[3:] == first[3:]
+    assert again[2:] == first[2:]
