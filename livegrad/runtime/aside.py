@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from importlib import import_module
 from typing import Any
 
 from livegrad.compiler.expand import Recorded
@@ -66,7 +67,7 @@ class Aside:
             self._made = text
             self._examples.clear()
             with contextlib.suppress(OSError):  # then nothing comes of it
-                self._task = Task(_SOURCE, json.dumps(examples).encode())
+                self._task = Task(_SOURCE, json.dumps([_modules(), examples]).encode())
                 _RUNNING.append(self._task)
 
 
@@ -80,8 +81,20 @@ def _may_begin() -> bool:
     return len(_RUNNING) < _MOST_RUNNING
 
 
+def _modules() -> list[str]:
+    """The imported modules of the package: operations are known by name once theirs are."""
+    package = __name__.partition(".")[0]
+    return [name for name in list(sys.modules) if name.partition(".")[0] == package]
+
+
 def main() -> None:
-    """The other process: makes a plan for any size of what stands on standard input."""
+    """The other process: makes a plan for any size of what stands on standard input, and the native
+    code that fits it, if that is on no disk."""
+    from livegrad.runtime.cpu.fitting import native_fit
     from livegrad.runtime.resizing import store_from
 
-    store_from([read_structure(told).recorded() for told in json.load(sys.stdin)])
+    native_fit()
+    modules, examples = json.load(sys.stdin)
+    for name in modules:
+        import_module(name)
+    store_from([read_structure(told).recorded() for told in examples])

@@ -12,6 +12,8 @@ quarter as much. Bits do not depend on it: see docs/design.md.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from livegrad.compiler import debug
 from livegrad.device import CPU
@@ -144,7 +146,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         return None
     try:
         for _ in range(_MOST_TRIES):
-            count = _before_updates(state.nodes)
+            count = count_before_updates(state.nodes)
             if not count:
                 return None
             try:
@@ -279,7 +281,7 @@ _PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
 
 
 def _digest(nodes: list[Node], count: int) -> int:
-    return digest_of_families(nodes) if count == len(nodes) else 0
+    return digest_of_families(nodes if count == len(nodes) else nodes[:count])
 
 
 def _note_sizes(digest: int, cost: int, is_new: bool) -> None:
@@ -297,8 +299,38 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
     this structure have cost so much that it is to be planned, for one to be made.
 
-    If there is one that does not hold for these sizes, they have to cost enough by themselves.
+    If there is one that does not hold for these sizes, they have to cost enough by themselves. Of a
+    step with updates it is a plan for what comes before them, which only another process makes.
     """
+    if count == len(state.nodes):
+        return _is_for_sizes(state, roots)
+    asked = (*roots, *read_by_updates(state, count))
+    with before_updates(state, count):
+        return _is_for_sizes(state, asked, planned_here=False)
+
+
+@contextmanager
+def before_updates(state: State, count: int) -> Iterator[None]:
+    """Within it, so many nodes are pending, and the updates that come after them are not."""
+    nodes, handles = state.nodes, state.handles
+    updates = nodes[count:], handles[count:]
+    try:
+        # In place: copies of the lists would refer to what is pending.
+        del nodes[count:], handles[count:]
+        yield
+    finally:
+        nodes[count:], handles[count:] = updates
+
+
+def read_by_updates(state: State, count: int) -> list[Node]:
+    """What updates read of the pending nodes before them."""
+    return [
+        x for node in state.nodes[count:] for x in node.inputs if 0 <= x.index - state.base < count
+    ]
+
+
+def _is_for_sizes(state: State, roots: tuple[Node, ...], planned_here: bool = True) -> bool:
+    count = len(state.nodes)
     digest = _digest(state.nodes, count)
     sizes = _sizes.get(digest)
     if sizes is None or sizes.number < _SEVERAL or digest in FITTED:
@@ -313,7 +345,7 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     if lost < Policy.patience:
         return False
     if not is_to_be_had():
-        if lost < Policy.patience * _PLANS_TO_FIT:
+        if not planned_here or lost < Policy.patience * _PLANS_TO_FIT:
             return False
         sizes.planned += 1
         return True
@@ -324,18 +356,24 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     return recall_for_sizes(snapshot)
 
 
+def take_off(state: State, count: int) -> None:
+    """Takes off the list what was computed, which must not look alive when updates overwrite
+    values."""
+    state.walks.clear()  # they refer to the graph
+    state.nodes, state.handles = state.nodes[count:], state.handles[count:]
+    state.base += count
+
+
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]], spends_all: bool) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
-    state.walks.clear()  # they refer to the graph
     in_graphs = hand_out(kept)
     recorded: list[Node] = []
     if update is not None:
         if spends_all:
             recorded = state.nodes
-        # What was computed must not look alive when updates overwrite values.
-        state.nodes, state.handles = state.nodes[count:], state.handles[count:]
-        state.base += count
+        take_off(state, count)
+    state.walks.clear()  # they refer to the graph
     let_go(in_graphs, update, recorded)
 
 
@@ -347,7 +385,7 @@ def _is_update(node: Node) -> bool:
 
 
 @hot
-def _before_updates(nodes: list[Node]) -> int:
+def count_before_updates(nodes: list[Node]) -> int:
     """How many nodes come before the updates at the end; others than those are met when all nodes
     are looked at."""
     end = len(nodes)

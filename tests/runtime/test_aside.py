@@ -52,7 +52,7 @@ def test_it_is_told_of_some_sizes_and_makes_a_plan_for_all(given, monkeypatch):
         step(10 + n, 30 + n)
     assert counters.plan_misses == planned, "something was planned here"
     assert len(given) == 1
-    examples = [read_structure(told) for told in json.loads(given[0])]
+    examples = [read_structure(told) for told in json.loads(given[0])[1]]
     assert len({x.text() for x in examples}) == aside.EXAMPLES
     (text,) = {x.text_without_sizes() for x in examples}
     assert text is not None
@@ -87,5 +87,5 @@ def test_structures_in_which_other_sizes_are_equal_are_told_apart(given):
         step(10 + n, 30 + n)
         step(10 + n, 10 + n)
     assert len(given) == 1
-    structures = [read_structure(told) for told in json.loads(given[0])]
+    structures = [read_structure(told) for told in json.loads(given[0])[1]]
     assert len({x.text_without_sizes() for x in structures}) == 1
