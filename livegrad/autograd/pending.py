@@ -109,7 +109,7 @@ def walk(root: Node, over_values: bool) -> Walk | None:
             found.computed = True
         flows = spec.flows
         if flows is None:
-            flows = spec.flows = _flows(spec, len(node.inputs))
+            flows = spec.flows = flows_of(spec, len(node.inputs))
             if spec.plain is not None:  # plans are made of plain specs
                 spec.plain.flows = flows
         if not flows:
@@ -140,7 +140,7 @@ def walk(root: Node, over_values: bool) -> Walk | None:
     return found
 
 
-def _flows(spec: Spec, inputs: int) -> tuple[int, ...]:
+def flows_of(spec: Spec, inputs: int) -> tuple[int, ...]:
     """The inputs that have a gradient rule; none if the ordinary walk must go this way: through
     a composite differentiated by parts, or to a rule that may raise."""
     rules: Any = spec.op.grads
@@ -255,7 +255,9 @@ def _record(root: Node, way: Walk, tensors: list[Any], held: Held) -> None:
         meta = way.leaves[number].meta
         spec = known.get((meta, number))
         if spec is None:
-            laid_out = meta if is_dense(meta.shape, meta.stride()) else meta.plain
+            laid_out = meta
+            if meta.strides is not None and not is_dense(meta.shape, meta.strides):
+                laid_out = meta.plain
             spec = GRADIENT_OF.remember((meta, number), (number,), (meta,), laid_out)
         g = append(spec, inputs, (), None)
         before = tensor._grad

@@ -54,15 +54,22 @@ def not_structure(op: Op, attrs: tuple[Any, ...]) -> TypeError:
     return wrong_class(wrong, "a number, a word or a tuple of them", op.name)
 
 
+@hot
 def _check_attrs(op: Op, attrs: tuple[Any, ...]) -> None:
     """TypeError if an argument that is structure is a tensor, whose value nobody has read."""
     for x in attrs:
-        if isinstance(x, Handle) or (
-            isinstance(x, tuple) and any(isinstance(y, Handle) for y in x)
-        ):
-            raise TypeError(
-                f"{op.name}(): got a Tensor where a number is expected. Read its value with .item()"
-            )
+        if isinstance(x, Handle):
+            raise _is_no_number(op)
+        if isinstance(x, tuple):
+            for y in x:
+                if isinstance(y, Handle):
+                    raise _is_no_number(op)
+
+
+def _is_no_number(op: Op) -> TypeError:
+    return TypeError(
+        f"{op.name}(): got a Tensor where a number is expected. Read its value with .item()"
+    )
 
 
 def _check_complex(
@@ -192,17 +199,25 @@ def elementwise_dtypes(op: Op, operands: Sequence[Any]) -> tuple[DType, DType]:
     return common, dtypes.bool_ if rule == "bool" else common
 
 
+@hot
 def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
     """The common shape of `shapes` by broadcasting, or RuntimeError in PyTorch's words."""
     first = shapes[0]
-    if all([s == first for s in shapes]):
+    rank = len(first)
+    differ = False
+    for shape in shapes:
+        if shape != first:
+            differ = True
+            if len(shape) > rank:
+                rank = len(shape)
+    if not differ:
         return first
-    rank = max(len(s) for s in shapes)
     out = [1] * rank
     for shape in shapes:
         gap = rank - len(shape)
         for place in range(len(shape) - 1, -1, -1):  # from the last dim on, as PyTorch tells them
-            size, i = shape[place], place + gap
+            size = shape[place]
+            i = place + gap
             if size == out[i] or size == 1:
                 continue
             if out[i] != 1:

@@ -11,15 +11,22 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from operator import itemgetter
 
+from livegrad.native.hot import hot
+
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 
 
+@hot
 def contiguous_strides(shape: Shape) -> Strides:
     """Strides of row-major order."""
     strides = [1] * len(shape)
+    step = 1
     for d in range(len(shape) - 1, 0, -1):
-        strides[d - 1] = strides[d] * max(shape[d], 1)
+        size = shape[d]
+        if size > 1:
+            step = step * size
+        strides[d - 1] = step
     return tuple(strides)
 
 

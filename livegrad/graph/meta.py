@@ -140,23 +140,26 @@ class Meta:
         if not usual or numel * dtype.itemsize > _MOST_BYTES:
             _check_sizes(shape, 1 if device is SPARSE else dtype.itemsize)
 
+    @hot
     def stride(self) -> Strides:
         """The strides, those of row-major order too."""
         return contiguous_strides(self.shape) if self.strides is None else self.strides
 
+    @hot
     def with_strides(self, strides: Strides | None) -> Meta:
         """The interned Meta of the same shape and dtype with other strides."""
         plain = self.plain
         if strides is None or strides == contiguous_strides(self.shape):
             return plain
         known = plain._strided
-        if known is None:
-            known = plain._strided = {}
-        found = known.get(strides)
-        if found is None:
-            if len(known) > _MOST_STRIDED:
-                known.clear()
-            found = known[strides] = Meta(plain.shape, plain.dtype, strides, plain, plain.device)
+        found = None if known is None else known.get(strides)
+        return plain._remember_strided(strides) if found is None else found
+
+    def _remember_strided(self, strides: Strides) -> Meta:
+        known = self._strided
+        if known is None or len(known) > _MOST_STRIDED:
+            known = self._strided = {}
+        found = known[strides] = Meta(self.shape, self.dtype, strides, self, self.device)
         return found
 
     @property

@@ -258,6 +258,7 @@ class Op:
         """Whether a kernel may find a value in which `node` sees a fault."""
         return self.complaint is not None and (self.refuses is None or self.refuses(node))
 
+    @hot
     def remember(
         self, key: Any, attrs: tuple[Any, ...], metas: tuple[Meta, ...], meta: Meta
     ) -> Spec:
@@ -285,6 +286,7 @@ class Op:
             if len(key) > 0 and type(key[0]) is tuple:
                 untrack(key[0])
 
+    @hot
     def remember_as(self, key: Any, spec: Spec, metas: tuple[Meta, ...]) -> Spec:
         """Has a spec be found by another key, too."""
         self._store(key, spec, metas)

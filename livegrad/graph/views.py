@@ -316,10 +316,11 @@ def view_found(op: Op, name: Any, x: Any, args: tuple[Any, ...] = ()) -> Tensor 
     return view_as_known(spec, x, args)
 
 
+@hot
 def remember_view(op: Op, name: Any, x: Any, out: Tensor) -> Tensor:
     """Has a view of `x` that was just recorded be found by a name: what it is asked with."""
     meta = x._node.meta
-    if meta.device is CPU and out._node.op is op:
+    if meta.device is CPU and out._node.spec.op is op:
         op.remember_as((meta, name), out._node.spec, (meta,))
     return out
 

@@ -66,7 +66,16 @@ from livegrad.runtime.plans import FOUND, LAST, digest_of_specs, note_found
 from livegrad.runtime.recovery import dependents, take_back
 from livegrad.runtime.reference import evaluate
 from livegrad.runtime.running import run, run_followed
-from livegrad.runtime.sight import has_updates, may_be_listed, note_price, run_at_first_sight
+from livegrad.runtime.sight import (
+    before_updates,
+    count_before_updates,
+    has_updates,
+    may_be_listed,
+    note_price,
+    read_by_updates,
+    run_at_first_sight,
+    take_off,
+)
 from livegrad.runtime.snapshot import Snapshot
 from livegrad.runtime.speedup import DECIDED, go_on, is_time
 from livegrad.runtime.values import buffer_of, number_at
@@ -319,10 +328,18 @@ def _is_any_computed(nodes: list[Node]) -> bool:
 def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: int) -> None:
     """Computes what is pending piece by piece, if it is new, or by a plan."""
     compiles, loaded = counters.compiles, counters.plans_loaded
-    listed = run_at_first_sight(state, roots) if may_be_listed(state) else None
+    may_be_in_parts = may_be_listed(state)
+    if may_be_in_parts and _fits_up_to_updates(state, reason, roots, started):
+        _flush_updates(state, reason, started)
+        return
+    listed = run_at_first_sight(state, roots) if may_be_in_parts else None
     if listed is None:
-        if counters.plans_loaded > loaded and _flush_as_before(state, roots):
+        if counters.plans_loaded == loaded:
+            _flush_by_plan(state, reason, roots, started)
+        elif _flush_as_before(state, roots):
             _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
+        elif _fits_up_to_updates(state, reason, roots, started):
+            _flush_updates(state, reason, started)
         else:
             _flush_by_plan(state, reason, roots, started)
         return
@@ -330,6 +347,30 @@ def _flush_planned(state: State, reason: str, roots: tuple[Node, ...], started: 
     if not has_updates(state):
         counters.flushes += 1
         return
+    _flush_updates(state, reason, started)
+
+
+def _fits_up_to_updates(state: State, reason: str, roots: tuple[Node, ...], started: int) -> bool:
+    """Runs what comes before updates by a plan for any size, if there is one; these stay."""
+    count = count_before_updates(state.nodes) if FITTED and not state.shared else 0
+    if count == 0 or count == len(state.nodes):
+        return False
+    roots += tuple(read_by_updates(state, count))
+    with before_updates(state, count):
+        for fitted in fitted_for(state.nodes):
+            if _is_followed(fitted, state, roots):
+                break
+        else:
+            return False
+        run_followed(fitted, state.nodes)
+        _note_run(fitted, count)
+        _tell_ran(reason, fitted, state.nodes, True, 0, started)
+    take_off(state, count)
+    return True
+
+
+def _flush_updates(state: State, reason: str, started: int) -> None:
+    """Runs the updates that are left when what they read has been computed."""
     part = LATEST.fields
     if _flush_as_before(state, ()):
         _tell_ran(reason, LAST.executable, state.nodes, True, 0, started)
@@ -484,12 +525,17 @@ def _flush_as_before(state: State, roots: tuple[Node, ...]) -> bool:
     nodes = state.nodes
     count = len(nodes)
     run_followed(executable, nodes)
-    LAST.executable = executable
-    counters.plan_hits += 1
+    _note_run(executable, count)
     counters.flushes += 1
-    counters.nodes_recorded += count
     counters.donations += len(executable.writes)
     return True
+
+
+@hot
+def _note_run(executable: Any, count: int) -> None:
+    LAST.executable = executable
+    counters.plan_hits += 1
+    counters.nodes_recorded += count
 
 
 def install() -> None:

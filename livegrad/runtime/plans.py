@@ -117,7 +117,7 @@ def _kinds(nodes: list[Node]) -> list[bool]:
 
 def make(snapshot: Snapshot) -> Executable:
     """Plans what was recorded, unless it is on disk, and remembers the executable."""
-    recorded = _recorded(snapshot)
+    recorded = recorded_of(snapshot)
     if debug.wants("graph"):
         debug.show("graph", debug.node_lines(recorded.leaves + recorded.nodes))
     why = why_missed(snapshot, _executables) if PLANNED or debug.wants("misses") else ""
@@ -140,7 +140,7 @@ def make(snapshot: Snapshot) -> Executable:
         executable.specialised = numbers_of([nodes[i] for i in executable.numbered])
     executable.follower = executable.runnable.follower(executable, snapshot.nodes, read)
     _remember(snapshot.specs, executable)
-    if plan.filled and executable.follower is not None:
+    if not plan.recalled and executable.follower is not None:
         resizing.fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
     return executable
 
@@ -163,15 +163,16 @@ def _bind(executable: Executable, snapshot: Snapshot) -> list[int]:
 def recall_for_sizes(snapshot: Snapshot) -> bool:
     """Whether there is a plan on disk that serves what was recorded, whatever its sizes; then it
     is found from now on."""
-    return bool(resizing.recall(_recorded(snapshot), lambda fitted: _bind(fitted, snapshot)))
+    return bool(resizing.recall(recorded_of(snapshot), lambda fitted: _bind(fitted, snapshot)))
 
 
 def is_on_disk(snapshot: Snapshot) -> bool:
     """Whether an earlier process has planned this."""
-    return recalling.is_stored(_recorded(snapshot))
+    return recalling.is_stored(recorded_of(snapshot))
 
 
-def _recorded(snapshot: Snapshot) -> Recorded:
+def recorded_of(snapshot: Snapshot) -> Recorded:
+    """Pending nodes as the planner takes them."""
     leaves = list(dict.fromkeys(snapshot.reads))
     kept = [i for i, k in enumerate(snapshot.keep) if k and _has_value(snapshot.nodes[i])]
     return without_device(Recorded(snapshot.nodes, leaves, kept))

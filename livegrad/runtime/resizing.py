@@ -1,8 +1,8 @@
 """Plans that serve every size are made once sizes are all that a structure changes in.
 
 sizes 1 … 5 of a structure     planned, an outline learnt and compared     compiler/sizes.py
-the 6th                        filled in; and from now on there is one
-                               executable that fits itself to any size     cpu/fitting.py
+from then on                   there is one executable that fits itself
+                               to any size                                 cpu/fitting.py
 in the next process            that is found on disk                       recalling.py
 """
 
@@ -67,14 +67,30 @@ class Fitted(Executable):
 
 
 def fit_to_sizes(plan: Plan, recorded: Recorded, bind: Bind) -> None:
-    """Makes a plan for all sizes of one that was filled in for some, if it can be one."""
+    """Makes a plan for all sizes of one for some, if their outline is trusted and can be one."""
     if _digest(recorded.nodes) == 0:
         return
+    found = _mould_for(recorded)
+    if found is not None:
+        mould, outline = found
+        _fit(plan, recorded, bind, mould, outline.fill)
+        store_for_sizes(recorded, plan, mould)
+
+
+def store_from(examples: list[Recorded]) -> None:
+    """Stores a plan for all sizes of a structure, of which there are some: see aside.py."""
+    for recorded in examples:
+        plan = planning().planned(recorded)
+        found = _mould_for(recorded)
+        if found is not None:
+            store_for_sizes(recorded, plan, found[0])
+            return
+
+
+def _mould_for(recorded: Recorded) -> tuple[Mould, Any] | None:
     found = planning().trusted_outline(recorded)
     mould = None if found is None else learning().mould_of(*found)
-    if mould is not None:
-        _fit(plan, recorded, bind, mould, found[0].fill)
-        store_for_sizes(recorded, plan, mould)
+    return None if mould is None else (mould, found[0])
 
 
 def _digest(nodes: list[Node]) -> int:

@@ -12,6 +12,8 @@ quarter as much. Bits do not depend on it: see docs/design.md.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from livegrad.compiler import debug
 from livegrad.device import CPU
@@ -21,6 +23,7 @@ from livegrad.graph.state import Runtime, State
 from livegrad.native.calls import AHEAD, fetch_item
 from livegrad.native.hot import hot
 from livegrad.runtime.alone import note_flush, note_new
+from livegrad.runtime.aside import Aside, is_to_be_had
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu.pieces import flushing as pieces
 from livegrad.runtime.cpu.pieces.families import numbered
@@ -32,7 +35,7 @@ from livegrad.runtime.finiteness import look_at_listed
 from livegrad.runtime.fitted import FITTED, digest_of_families
 from livegrad.runtime.gathering import is_short
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.plans import is_on_disk, recall_for_sizes
+from livegrad.runtime.plans import is_on_disk, recall_for_sizes, recorded_of
 from livegrad.runtime.running import hand_out, let_go
 from livegrad.runtime.snapshot import Snapshot
 
@@ -47,8 +50,9 @@ class Policy:
     # Never piece by piece; or whenever it is possible.
     whole = "whole" in _chosen
     pieces = "pieces" in _chosen
-    # Nanoseconds to plan one recorded node: a guess, until plans have been made.
-    price = 800_000.0
+    # Nanoseconds to plan one recorded node: a guess, until plans have been made. A process whose
+    # structures are all listed makes none, so it must not be far too high.
+    price = 200_000.0
     # Nanoseconds to record the gradient rule of one node.
     rule = 30_000
     # What a whole plan is expected to save of the time that pieces take.
@@ -143,7 +147,7 @@ def run_at_first_sight(state: State, roots: tuple[Node, ...]) -> Listed | None:
         return None
     try:
         for _ in range(_MOST_TRIES):
-            count = _before_updates(state.nodes)
+            count = count_before_updates(state.nodes)
             if not count:
                 return None
             try:
@@ -212,13 +216,14 @@ def _pieces_made() -> int:
 def note_price(cost: int, count: int) -> None:
     """Notes what planning so many nodes has cost: much more if kernels were compiled for it.
 
-    Few nodes tell nothing: an update is one, and is planned as many.
+    Few nodes tell nothing: an update is one, and is planned as many. One plan that was far dearer
+    than others, as the first, or one for which an outline was learnt, says little of the next.
     """
     if count >= _TELLING:
-        Policy.price += (cost / count - Policy.price) / 2
+        Policy.price += (min(cost / count, _FAR_DEARER * Policy.price) - Policy.price) / 2
 
 
-_TELLING = 8
+_TELLING, _FAR_DEARER = 8, 3
 
 
 def _say_whole(count: int, why: str) -> None:
@@ -258,11 +263,13 @@ def _account(seen: Seen, cost: int, sight: Sight) -> None:
 class Sizes:
     """What structures have cost that differ in sizes only, of how many, and how many of them were
     planned; after how many a plan for all of them is looked for on disk, and which sizes were equal
-    when it was: such a plan holds for sizes that are equal in one way."""
+    when it was: such a plan holds for sizes that are equal in one way. And how far another process
+    is that makes one."""
 
-    __slots__ = ("cost", "number", "patterns", "planned", "sought")
+    __slots__ = ("aside", "cost", "number", "patterns", "planned", "sought")
 
     def __init__(self) -> None:
+        self.aside = Aside()
         self.cost = self.number = self.planned = 0
         self.sought = _SEVERAL if Policy.seeks else 1 << 62
         self.patterns: set[tuple[int, ...]] = set()
@@ -284,13 +291,13 @@ class Sizes:
 _sizes: dict[int, Sizes] = {}
 # Sizes of a structure that are listed before a plan for all is looked for; up to so many, for each
 # of them; then when they are as many times as many. To make one takes some plans of single sizes,
-# and may not come of it.
+# unless another process makes them, and may not come of it.
 _SEVERAL, _FIRST, _TIMES = 2, 12, 4
 _PLANS_TO_FIT, _MOST_PLANS_TO_FIT = 4, 10
 
 
 def _digest(nodes: list[Node], count: int) -> int:
-    return digest_of_families(nodes) if count == len(nodes) else 0
+    return digest_of_families(nodes if count == len(nodes) else nodes[:count])
 
 
 def _note_sizes(digest: int, cost: int, is_new: bool) -> None:
@@ -308,8 +315,38 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
     """Whether there is a plan for all sizes on disk, which is found from now on; or other sizes of
     this structure have cost so much that it is to be planned, for one to be made.
 
-    If there is one that does not hold for these sizes, they have to cost enough by themselves.
+    If there is one that does not hold for these sizes, they have to cost enough by themselves. Of a
+    step with updates it is a plan for what comes before them, which only another process makes.
     """
+    if count == len(state.nodes):
+        return _is_for_sizes(state, roots)
+    asked = (*roots, *read_by_updates(state, count))
+    with before_updates(state, count):
+        return _is_for_sizes(state, asked, planned_here=False)
+
+
+@contextmanager
+def before_updates(state: State, count: int) -> Iterator[None]:
+    """Within it, so many nodes are pending, and the updates that come after them are not."""
+    nodes, handles = state.nodes, state.handles
+    updates = nodes[count:], handles[count:]
+    try:
+        # In place: copies of the lists would refer to what is pending.
+        del nodes[count:], handles[count:]
+        yield
+    finally:
+        nodes[count:], handles[count:] = updates
+
+
+def read_by_updates(state: State, count: int) -> list[Node]:
+    """What updates read of the pending nodes before them."""
+    return [
+        x for node in state.nodes[count:] for x in node.inputs if 0 <= x.index - state.base < count
+    ]
+
+
+def _is_for_sizes(state: State, roots: tuple[Node, ...], planned_here: bool = True) -> bool:
+    count = len(state.nodes)
     digest = _digest(state.nodes, count)
     sizes = _sizes.get(digest)
     if sizes is None or sizes.number < _SEVERAL or digest in FITTED:
@@ -320,24 +357,39 @@ def _serves_sizes(state: State, roots: tuple[Node, ...], count: int) -> bool:
         return True
     if sizes.planned >= _MOST_PLANS_TO_FIT or not is_short(count):
         return False
-    if Policy.saving * sizes.cost < Policy.patience * Policy.price * count * _PLANS_TO_FIT:
+    lost = Policy.saving * sizes.cost / (Policy.price * count)
+    if lost < Policy.patience:
         return False
-    sizes.planned += 1
-    return True
+    if not is_to_be_had():
+        if not planned_here or lost < Policy.patience * _PLANS_TO_FIT:
+            return False
+        sizes.planned += 1
+        return True
+    snapshot = Snapshot(state.nodes, state.handles, state.base, roots)
+    if not sizes.aside.is_there(recorded_of(snapshot)):
+        return False
+    sizes.planned = _MOST_PLANS_TO_FIT  # it is found now, or never
+    return recall_for_sizes(snapshot)
+
+
+def take_off(state: State, count: int) -> None:
+    """Takes off the list what was computed, which must not look alive when updates overwrite
+    values."""
+    state.walks.clear()  # they refer to the graph
+    state.nodes, state.handles = state.nodes[count:], state.handles[count:]
+    state.base += count
 
 
 def _finish(state: State, count: int, kept: list[tuple[Node, Buffer]], spends_all: bool) -> None:
     counters.nodes_recorded += count
     update = state.nodes[count] if count < len(state.nodes) else None
-    state.walks.clear()  # they refer to the graph
     in_graphs = hand_out(kept)
     recorded: list[Node] = []
     if update is not None:
         if spends_all:
             recorded = state.nodes
-        # What was computed must not look alive when updates overwrite values.
-        state.nodes, state.handles = state.nodes[count:], state.handles[count:]
-        state.base += count
+        take_off(state, count)
+    state.walks.clear()  # they refer to the graph
     let_go(in_graphs, update, recorded)
 
 
@@ -349,7 +401,7 @@ def _is_update(node: Node) -> bool:
 
 
 @hot
-def _before_updates(nodes: list[Node]) -> int:
+def count_before_updates(nodes: list[Node]) -> int:
     """How many nodes come before the updates at the end; others than those are met when all nodes
     are looked at."""
     end = len(nodes)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
+from livegrad.autograd.pending import flows_of
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.graph.handle import LEAF
-from livegrad.graph.meta import Meta
+from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Site, Spec
-from livegrad.graph.written import Unwritable, text_of
+from livegrad.graph.written import Unwritable, plain, read, text_of
 from livegrad.runtime.cpu.pieces.families import numbered
 
 
@@ -48,6 +50,16 @@ class Structure:
             return None
         return "\n".join([*nodes, "leaves", *leaves, f"kept {list(self.outputs)}"])
 
+    def plain(self) -> list[Any]:
+        """What JSON can say, for `read_structure`; Unwritable if there are no words for it."""
+        specs = [
+            plain((spec.op, spec.attrs, spec.floats, spec.meta.dtype, spec.meta.shape))
+            for spec in self.specs
+        ]
+        numbers = [[kind.__name__ for kind in kinds] for kinds in self.numbers]
+        leaves = [plain((meta.dtype, meta.shape)) for meta in self.leaves]
+        return [specs, self.links, numbers, leaves, self.outputs]
+
     def recorded(self) -> Recorded:
         """Nodes as if they had been recorded: each has a site of its own, and numbers are 0."""
         leaves = [make_node(Spec(LEAF, (), meta), (), (), None) for meta in self.leaves]
@@ -57,6 +69,30 @@ class Structure:
             args = tuple([kind(0) for kind in self.numbers[place]])
             nodes.append(make_node(spec, inputs, args, _nowhere(place)))
         return Recorded(nodes, leaves, self.outputs)
+
+
+def read_structure(told: list[Any]) -> Structure:
+    """The structure that was `plain` in some process."""
+    specs, links, numbers, leaves, outputs = told
+    found: Structure = object.__new__(Structure)
+    found.specs = [_read_spec(spec, len(inputs)) for spec, inputs in zip(specs, links, strict=True)]
+    found.links = [tuple(inputs) for inputs in links]
+    found.numbers = [tuple([_KINDS[name] for name in kinds]) for kinds in numbers]
+    found.leaves = [meta_of(shape, dtype) for dtype, shape in [read(x) for x in leaves]]
+    found.outputs = outputs
+    return found
+
+
+_KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float}
+
+
+def _read_spec(told: Any, inputs: int) -> Spec:
+    op, attrs, floats, dtype, shape = read(told)
+    spec: Spec = op.make_spec(attrs, meta_of(shape, dtype))
+    spec.floats = floats
+    if op.grads is not None:
+        spec.flows = flows_of(spec, inputs)  # a walk may have come by
+    return spec
 
 
 def _text_of_spec(spec: Spec) -> str:

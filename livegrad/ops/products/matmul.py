@@ -43,14 +43,19 @@ def transposed(x: Tensor) -> Tensor:
     return record(PERMUTE, (x,), ((*range(ndim - 2), ndim - 1, ndim - 2),))
 
 
+@hot
 def _check_same_dtype(name: str, metas: Metas) -> None:
     first = metas[0].dtype
-    for meta in metas[1:]:
+    for meta in metas:
         if meta.dtype is not first:
-            raise RuntimeError(
-                f"{name}: expected m1 and m2 to have the same dtype, but got: {first.name} != "
-                f"{meta.dtype.name}. Convert one with .to(dtype)"
-            )
+            raise _other_dtypes(name, first, meta.dtype)
+
+
+def _other_dtypes(name: str, first: DType, other: DType) -> RuntimeError:
+    return RuntimeError(
+        f"{name}: expected m1 and m2 to have the same dtype, but got: {first.name} != "
+        f"{other.name}. Convert one with .to(dtype)"
+    )
 
 
 def inner_sizes_differ(a: Meta, b: Meta) -> RuntimeError:
@@ -76,13 +81,22 @@ def _in_torch(a: Shape, b: Shape) -> str:
     )
 
 
+@hot
 def _matmul_infer(metas: Metas, attrs: Attrs, shape: Any) -> Meta:
     a, b = metas
     _check_same_dtype("matmul", metas)
     if a.dtype is dtypes.bool_:
         raise not_implemented("matmul", a.dtype)
-    if a.shape[-1] != b.shape[-2]:
+    first = a.shape
+    second = b.shape
+    if first[-1] != second[-2]:
         raise inner_sizes_differ(a, b)
+    if len(first) == 2 and len(second) == 2:
+        return meta_of((first[0], second[1]), a.dtype)
+    return _batched_product(a, b)
+
+
+def _batched_product(a: Meta, b: Meta) -> Meta:
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return meta_of((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 

@@ -157,25 +157,38 @@ def _joined(places: list[Along], sizes: list[int]) -> Along:
     return at
 
 
+@hot
 def _reshape_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides | None:
     """Those of a view, where one can show the elements in that shape; else it is a copy.
 
     `squeeze` and `unsqueeze` say in a second attr which dims they keep or where theirs is.
     """
-    shape, strides = metas[0].shape, metas[0].stride()
+    before = metas[0]
     if len(attrs) == 1:
-        return None if metas[0].strides is None else viewed_strides(shape, strides, meta.shape)
-    if isinstance(attrs[1], tuple):
-        return tuple([strides[d] for d in attrs[1]])
-    at = attrs[1]
+        if before.strides is None:
+            return None
+        return viewed_strides(before.shape, before.strides, meta.shape)
+    return _strides_with_dims(before.shape, before.stride(), attrs[1])
+
+
+def _strides_with_dims(shape: Shape, strides: Strides, at: Any) -> Strides:
+    """Those of what `squeeze` makes, which keeps the dims `at`, or `unsqueeze`, whose is there."""
+    if isinstance(at, tuple):
+        return tuple([strides[d] for d in at])
     step = shape[at] * strides[at] if at < len(shape) else 1
     return (*strides[:at], step, *strides[at:])
+
+
+@hot
+def _as_asked(metas: Metas, attrs: Attrs, shape: Shape) -> Meta:
+    """The meta of a result whose shape is said."""
+    return meta_of(shape, metas[0].dtype)
 
 
 RESHAPE = Op(
     "reshape",
     "movement",
-    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    infer=_as_asked,
     ref=lambda n, x: x.reshape(n.meta.shape),
     view=_reshape_view,
     write=lambda part, value, attrs, args: reshape_to(value, part.shape),
@@ -751,16 +764,21 @@ def index_key(items: Items, args: tuple[int, ...], shape: Shape) -> tuple[Any, .
     return tuple(key)
 
 
+@hot
 def _index_layout(metas: Metas, attrs: Attrs, meta: Meta) -> Strides:
-    shape, strides = metas[0].shape, metas[0].stride()
+    shape = metas[0].shape
+    strides = metas[0].stride()
     out: list[int] = []
     d = 0
     for item in attrs[0]:
-        if item[0] == "new":
+        what = item[0]
+        if what == "new":
             out.append(shape[d] * strides[d] if d < len(shape) else 1)
             continue
-        if item[0] != "int":
-            out.append(strides[d] * (item[1] if item[0] == "slice" else 1))
+        if what == "slice":
+            out.append(strides[d] * item[1])
+        elif what != "int":
+            out.append(strides[d])
         d += 1
     return tuple(out)
 
@@ -778,7 +796,7 @@ def _index_offset(before: int, meta: Meta, attrs: Attrs, args: tuple[int, ...]) 
 INDEX: Op = Op(
     "index",
     "movement",
-    infer=lambda metas, attrs, shape: meta_of(shape, metas[0].dtype),
+    infer=_as_asked,
     ref=lambda n, x: x[index_key(n.attrs[0], n.args, n.meta.shape)],
     view=_index_view,
     write=lambda part, value, attrs, args: record(INDEX_WRITE, (part, value), attrs, args),

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from typing import Any
 
 from livegrad.runtime.cpu import jit
 from livegrad.runtime.cpu.target import Target
@@ -37,19 +38,9 @@ class Compilation:
         self.ir = ir
         # Files without a name: whoever is left last removes them.
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
-        with tempfile.TemporaryFile() as given:
-            given.write(json.dumps(asdict(jit.host_target())).encode() + b"\n" + ir.encode())
-            given.seek(0)
-            self._process = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-c", _SOURCE],
-                _environment(),
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, given.fileno(), 0),
-                    (os.POSIX_SPAWN_DUP2, self._out.fileno(), 1),
-                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                ],
-            )
+        given = json.dumps(asdict(jit.host_target())).encode() + b"\n" + ir.encode()
+        out = (os.POSIX_SPAWN_DUP2, self._out.fileno(), 1)
+        self._process = _begun(_SOURCE, given, out, _environment())
 
     def result(self) -> bytes | None:
         """The object code, or None as long as there is none; OSError if there never will be."""
@@ -67,6 +58,48 @@ class Compilation:
     def __del__(self) -> None:
         if hasattr(self, "_out"):  # Ctrl-C may have come before
             self._out.close()
+
+
+def _begun(source: str, given: bytes, out: tuple[Any, ...], environment: dict[str, str]) -> int:
+    """A process that reads what is `given`."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-c", source],
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, file.fileno(), 0),
+                out,
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+        )
+
+
+class Task:
+    """A process of low priority that reads what it is given, puts something into the disk cache,
+    and ends: for this program, or for the next if that ends first."""
+
+    def __init__(self, source: str, given: bytes) -> None:
+        out = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+        self._process = _begun(_polite(source), given, out, _without_mode())
+        self._has_ended = False
+
+    def is_over(self) -> bool:
+        """Whether it has ended, however."""
+        self._has_ended = self._has_ended or _has_ended(self._process)
+        return self._has_ended
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        ended, _ = os.waitpid(process, os.WNOHANG)
+    except ChildProcessError:  # somebody else waited for it, or this is a fork
+        return True
+    return bool(ended)
 
 
 class Making:
@@ -87,8 +120,8 @@ class Making:
         held = null if self._lock is None else (os.POSIX_SPAWN_DUP2, self._lock, 0)
         self._process = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-c", f"import os, signal; {_POLITELY}; {source}"],
-            {**_environment(), "LIVEGRAD_MODE": ""},
+            [sys.executable, "-c", _polite(source)],
+            _without_mode(),
             file_actions=[
                 held,
                 *[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)],
@@ -103,11 +136,7 @@ class Making:
                 return False
             self._let_go()
             return True
-        try:
-            ended, _ = os.waitpid(self._process, os.WNOHANG)
-        except ChildProcessError:  # somebody else waited for it, or this is a fork
-            return True
-        return bool(ended)
+        return _has_ended(self._process)
 
     def _let_go(self) -> None:
         lock, self._lock = self._lock, None
@@ -145,9 +174,14 @@ def _is_locked_now(file: int) -> bool:
     return True
 
 
-# Ctrl-C is for the program; and behind the program, but not so far that a machine which is never
-# idle keeps it for minutes.
-_POLITELY = "signal.signal(signal.SIGINT, signal.SIG_IGN); os.nice(5)"
+def _polite(source: str) -> str:
+    """Ctrl-C is for the program; and behind the program, but not so far that a machine which is
+    never idle keeps it for minutes."""
+    return f"import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN); os.nice(5); {source}"
+
+
+def _without_mode() -> dict[str, str]:
+    return {**_environment(), "LIVEGRAD_MODE": ""}
 
 
 def _environment() -> dict[str, str]:

@@ -128,7 +128,7 @@ _FUNCTIONS: list[Any] = [_fit, _resize, *follow.FUNCTIONS[1:], *filling.FUNCTION
 
 
 @functools.cache
-def _native() -> int:
+def native_fit() -> int:
     """The address of `_fit`, or 0."""
     return follow.native_of(_FUNCTIONS, "fit")
 
@@ -166,7 +166,7 @@ class Fitter:
         know_families(nodes)
         follower = self._follower
         if not follower._address:
-            follower._address = _native()
+            follower._address = native_fit()
             if not follower._address:
                 return False
         # Called with the GIL held: the objects must not change meanwhile.
