@@ -79,7 +79,7 @@ class DiskCache:
         self.max_bytes = max_bytes
         self._warned = False
         self._lock = threading.RLock()
-        self._pack_key = None if program is None else _digest(f"pack {program}".encode()).hex()
+        self._pack_key = None if program is None else _digest(b"pack " + os.fsencode(program)).hex()
         self._pack = Pack() if self._pack_key is None else Pack(self._read(self._pack_key) or b"")
 
     def get(self, key: str) -> bytes | None:

@@ -21,7 +21,11 @@ _LARGEST = 1 << 16
 
 def program() -> str:
     """What tells this program from others: its file. Programs without one have a pack together."""
-    return os.path.abspath(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    name = sys.argv[0] if getattr(sys, "argv", None) else ""
+    try:
+        return os.path.abspath(name)
+    except OSError:  # the current folder is gone
+        return name
 
 
 class Pack:

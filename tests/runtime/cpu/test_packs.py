@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -79,6 +81,20 @@ def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "cache")
     cache.store_pack()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_program_may_have_any_name_and_no_folder(tmp_path: Path, monkeypatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    cache = cache_of(tmp_path, "\udcff.py")  # what is no UTF-8 comes so
+    cache.put(KEYS[0], b"x")
+    cache.store_pack()
+    only_packs_remain(tmp_path)
+    assert cache_of(tmp_path, "\udcff.py").get(KEYS[0]) == b"x"
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    monkeypatch.setattr(os, "getcwd", gone)
+    assert packs.program() == "-c"
 
 
 @pytest.mark.parametrize("keep", [0, 10, -1])
