@@ -117,6 +117,16 @@ def from_compute(values: Any, dtype: DType) -> Array:
         return np.ascontiguousarray(array.astype(dtype.storage, copy=False))
 
 
+def number_as(number: Any, dtype: DType, narrows: bool) -> Any:
+    """A run-time number as an operand computed in `dtype`; of half precisions, narrowed or not."""
+    wide = dtype.compute.storage
+    if narrows and dtype is not dtype.compute:
+        return to_compute(from_compute(np.asarray(number).astype(wide), dtype), dtype).reshape(())[
+            ()
+        ]
+    return np.asarray(number).astype(wide)[()]  # out-of-range integers wrap, as in a C cast
+
+
 def buffer_of(values: Any, dtype: DType) -> Buffer:
     """A buffer of our own holding `values` as `dtype`."""
     return copied(from_compute(values, dtype))
