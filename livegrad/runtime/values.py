@@ -119,12 +119,10 @@ def from_compute(values: Any, dtype: DType) -> Array:
 
 def number_as(number: Any, dtype: DType, narrows: bool) -> Any:
     """A run-time number as an operand computed in `dtype`; of half precisions, narrowed or not."""
-    wide = dtype.compute.storage
+    wide = np.asarray(number).astype(dtype.compute.storage)  # integers wrap, as in a C cast
     if narrows and dtype is not dtype.compute:
-        return to_compute(from_compute(np.asarray(number).astype(wide), dtype), dtype).reshape(())[
-            ()
-        ]
-    return np.asarray(number).astype(wide)[()]  # out-of-range integers wrap, as in a C cast
+        wide = to_compute(from_compute(wide, dtype), dtype).reshape(())
+    return wide[()]
 
 
 def buffer_of(values: Any, dtype: DType) -> Buffer:
