@@ -226,6 +226,14 @@ def _can_share(array: Array) -> bool:
     return all([step >= 0 and step % max(array.itemsize, 1) == 0 for step in array.strides])
 
 
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
+
+
 def asarray(
     obj: Any,
     *,
@@ -234,10 +242,22 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`obj` as a tensor; with `copy=True` never one that shares memory."""
-    if not copy and not isinstance(obj, Handle | np.ndarray) and hasattr(obj, "__dlpack__"):
-        obj = np.from_dlpack(obj)
-    out = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+    """`obj` as a tensor: with `copy=True` one of its own memory, with `copy=False` never a copy.
+
+    Of an object with the buffer protocol (bytes, `array.array`) the bytes are values of `dtype`.
+    """
+    if not isinstance(obj, Handle | np.ndarray | np.generic):
+        if hasattr(obj, "__dlpack__"):
+            obj = np.from_dlpack(obj)
+        elif _has_buffer(obj):
+            obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+    shared = obj if isinstance(obj, Handle) else None
+    if isinstance(obj, np.ndarray) and not copy and _can_share(obj):
+        shared = as_tensor(obj)
+    copies = copy or shared is None
+    out = tensor(obj, dtype=dtype, device=device) if copies else as_tensor(shared, dtype, device)
+    if copy is False and out is not shared:
+        raise ValueError("asarray: this cannot be a tensor without a copy")
     return out.requires_grad_() if requires_grad else out
 
 

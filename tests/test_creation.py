@@ -195,3 +195,24 @@ def test_functions_of_numpy_give_tensors() -> None:
     assert isinstance(np.concatenate([x, x]), np.ndarray)
     with pytest.raises(RuntimeError, match="requires grad"):
         np.sqrt(x.requires_grad_())
+
+
+def test_asarray_copies_as_it_is_told() -> None:
+    array = np.zeros(2)
+    lg.asarray(array, copy=False).add_(1)
+    assert array.tolist() == [1, 1]
+    lg.asarray(array, copy=True).add_(1)
+    assert array.tolist() == [1, 1]
+    for wrong in ([1, 2], array.astype("f4"), 3.0):
+        with pytest.raises(ValueError, match="without a copy"):
+            lg.asarray(wrong, dtype=lg.float64, copy=False)
+    x = lg.ones(2)
+    assert lg.asarray(x, copy=False) is x
+
+
+def test_asarray_shares_the_bytes_of_a_buffer() -> None:
+    memory = bytearray(8)
+    lg.asarray(memory, dtype=lg.int32)[1] = 258
+    assert list(memory) == [0, 0, 0, 0, 2, 1, 0, 0]
+    assert lg.asarray(memory).dtype is lg.float32
+    assert lg.asarray(b"ab", dtype=lg.uint8).tolist() == [97, 98]

@@ -291,8 +291,9 @@ class Template:
         values = []
         for position, (x, i) in enumerate(zip(operands, instr.operands, strict=True)):
             source = self.instrs[i]
-            # A number keeps the precision that half precisions are computed in.
-            target = compute.compute if source.what == "number" else compute
+            # A number may keep the precision that half precisions are computed in.
+            keeps = source.what == "number" and not op.narrows
+            target = compute.compute if keeps else compute
             values.append(e.convert(x, source.dtype, target) if op.converts(position) else x)
         result = op.emit(e, *values)
         made = dtypes.bool_ if op.result == "bool" else compute

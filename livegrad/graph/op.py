@@ -209,6 +209,9 @@ class Op:
     grad_fn: GradFn = None
     result: str = "promote"
     cheap: bool = False
+    # A number beside half precisions is rounded to one, as by PyTorch's kernels that have no other
+    # way to hold it; without this it keeps the precision that they are computed in.
+    narrows: bool = False
     # Passes put it where it means something: by itself it is nothing to be run.
     inserted: bool = False
     # It shows a part of its input: attrs[0] says per dim what, args are places.

@@ -11,7 +11,14 @@ from livegrad.graph.handle import wrap
 from livegrad.graph.node import Node
 from livegrad.graph.state import setting
 from livegrad.runtime.memory import Buffer
-from livegrad.runtime.values import Array, array_of, cast, from_compute, to_compute
+from livegrad.runtime.values import (
+    Array,
+    array_of,
+    cast,
+    from_compute,
+    number_as,
+    to_compute,
+)
 
 
 def evaluate(node: Node) -> None:
@@ -55,8 +62,7 @@ def elementwise_operands(node: Node) -> list[Any]:
     operands: list[Any] = []
     for position, letter in enumerate(pattern):
         if letter == "s":
-            # Out-of-range integers wrap, as in a C cast.
-            operands.append(np.asarray(next(numbers)).astype(compute.compute.storage)[()])
+            operands.append(number_as(next(numbers), compute, node.op.narrows))
             continue
         x = next(tensors)
         array = array_of(x)

@@ -117,6 +117,14 @@ def from_compute(values: Any, dtype: DType) -> Array:
         return np.ascontiguousarray(array.astype(dtype.storage, copy=False))
 
 
+def number_as(number: Any, dtype: DType, narrows: bool) -> Any:
+    """A run-time number as an operand computed in `dtype`; of half precisions, narrowed or not."""
+    wide = np.asarray(number).astype(dtype.compute.storage)  # integers wrap, as in a C cast
+    if narrows and dtype is not dtype.compute:
+        wide = to_compute(from_compute(wide, dtype), dtype).reshape(())
+    return wide[()]
+
+
 def buffer_of(values: Any, dtype: DType) -> Buffer:
     """A buffer of our own holding `values` as `dtype`."""
     return copied(from_compute(values, dtype))

@@ -83,3 +83,43 @@ def test_gradients(case: str) -> None:
         found.append([x.grad.float().tolist() for x in operands])
     for mine, theirs in zip(found[1], found[0], strict=True):
         torch.testing.assert_close(mine, theirs, rtol=2**-5, atol=1e-1)
+
+
+# What PyTorch does with a number beside half precisions: most kernels round it to one first,
+# products and quotients keep it as it is.
+NUMBERS: dict[str, Call] = {
+    "x + s": lambda T, x, y, s: x + s,
+    "s - x": lambda T, x, y, s: s - x,
+    "x * s": lambda T, x, y, s: x * s,
+    "x / s": lambda T, x, y, s: x / s,
+    "s / x": lambda T, x, y, s: s / x,
+    "x ** s": lambda T, x, y, s: x.abs() ** s,
+    "s ** x": lambda T, x, y, s: s**x,
+    "x % s": lambda T, x, y, s: x % s,
+    "s % x": lambda T, x, y, s: T.remainder(s, x),
+    "fmod": lambda T, x, y, s: T.fmod(x, s),
+    "x // s": lambda T, x, y, s: x // s,
+    "truncated": lambda T, x, y, s: T.div(x, s, rounding_mode="trunc"),
+    "x > s": lambda T, x, y, s: x > s,
+    "x <= s": lambda T, x, y, s: x <= s,
+    "x == s": lambda T, x, y, s: x == s,
+    "written": lambda T, x, y, s: x.clone().add_(s).mul_(s).sub_(s).div_(s),
+    "in turn": lambda T, x, y, s: (x * s + s) / s - s,
+    "add, alpha": lambda T, x, y, s: T.add(x, y, alpha=s),
+    "sub, alpha": lambda T, x, y, s: T.sub(x, y, alpha=s),
+    "add_, alpha": lambda T, x, y, s: x.clone().add_(y, alpha=-s),
+    "a number, alpha": lambda T, x, y, s: T.add(x, s, alpha=0.7),
+    "softshrink": lambda T, x, y, s: T.nn.functional.softshrink(x, s),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_beside_half_precisions(case: str, dtype: str) -> None:
+    found = []
+    for T in (torch, lg):
+        # Whole vectors: what is left over PyTorch computes in another way, and rounds twice.
+        x, y = (T.tensor(a).to(getattr(T, dtype)) for a in given([(1024,), (1024,)]))
+        x[:3] = 0.3
+        found.append(NUMBERS[case](T, x, y, 0.3).float().tolist())
+    assert found[1] == found[0]

@@ -640,6 +640,22 @@ CALLS = {
     "nn.utils.rnn": ".pad_sequence([x[0], x[1, :1]], padding_side='left')",
 }
 
+PROGRAMS["sizes and dims one after the other"] = (
+    "a = T.arange(6.0).reshape(1, 6, 1); b = a.squeeze(0, 2); c = a.clone().squeeze_(0, -1)",
+    "d = a.broadcast_to(2, 6, 3); e = a.count_nonzero(0, 1); f = a[0].t().hsplit(2, 4)",
+    "g = a[0].vsplit(1, 2); h = a.expand(1, 6, 3).dsplit(1, 2); i = a.squeeze(); j = a.squeeze(0)",
+    "check()",
+)
+PROGRAMS["what a hook gets of a sum and of what was padded"] = (
+    "a = T.ones(1, 2, requires_grad=True)",
+    "b = a * 1; b.register_hook(lambda g: log.append(('b', g))); b.sum().backward()",
+    "c = a * 1; c.register_hook(lambda g: log.append(('c', g))); c.sum(0).sum().backward()",
+    "d = a * 1; d.register_hook(lambda g: log.append(('d', g))); d.sum(1, True).sum().backward()",
+    "e = a * 1; e.register_hook(lambda g: g.mul_(2)); F.pad(e, (1, 1)).sum().backward()",
+    "f = a * 1; f.register_hook(lambda g: log.append(('f', g))); F.pad(f, (0, 2)).sum().backward()",
+    "check()",
+)
+
 
 @pytest.mark.parametrize("made", CALLS)
 def test_strides_of_sequences(made: str) -> None:

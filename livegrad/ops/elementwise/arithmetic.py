@@ -33,7 +33,7 @@ from livegrad.ops.bookkeeping.in_place import in_format
 from livegrad.ops.elementwise.conjugate import conj
 from livegrad.ops.making.generate import filled, zeros_like
 from livegrad.ops.support import parts, samples as s
-from livegrad.ops.support.numbers import NUMBERS, OPERANDS, number_for
+from livegrad.ops.support.numbers import NUMBERS, OPERANDS, narrowed, number_for
 from livegrad.ops.support.old_order import in_new_order
 from livegrad.ops.support.out import casting, exact, plain, sizes
 
@@ -87,6 +87,7 @@ ADD = define(
     emit=lambda e, a, b: e.add(a, b),
     grads=(lambda g, y, a, b: g, lambda g, y, a, b: g),
     cheap=True,
+    narrows=True,
     saves="",
     complex=True,
     layout=with_numbers,
@@ -100,6 +101,7 @@ SUB = define(
     grads=(lambda g, y, a, b: g, lambda g, y, a, b: neg(g)),
     result="arithmetic",
     cheap=True,
+    narrows=True,
     saves="",
     complex=True,
     layout=with_numbers,
@@ -175,7 +177,7 @@ def add(input: Operand, other: Operand, old: Any = None, *, alpha: float = 1) ->
     if old is not None:
         return in_new_order(add, (input, other, old), 2, "alpha")
     if type(alpha) is not int or alpha != 1:
-        other = _scaled("add", input, other, alpha)
+        return _with_scaled(ADD, input, other, alpha)
     return binary(ADD, input, other)
 
 
@@ -195,8 +197,28 @@ def sub(input: Operand, other: Operand, old: Any = None, *, alpha: float = 1) ->
     if old is not None:
         return in_new_order(sub, (input, other, old), 2, "alpha")
     if type(alpha) is not int or alpha != 1:
-        other = _scaled("sub", input, other, alpha)
+        return _with_scaled(SUB, input, other, alpha)
     return binary(SUB, input, other)
+
+
+def _with_scaled(op: Op, input: Operand, other: Operand, alpha: float) -> Tensor:
+    """A sum or difference with `alpha * other`; that of half precisions is rounded once."""
+    half = _half_of(input, other) if type(alpha) is float else None
+    if half is None:
+        return binary(op, input, _scaled(op.name, input, other, alpha))
+    operand, scaled = [
+        cast(x, half.compute) if isinstance(x, Handle) else narrowed(x, half)
+        for x in (input, other)
+    ]
+    return cast(binary(op, operand, scaled * narrowed(alpha, half)), half)
+
+
+def _half_of(a: Any, b: Any) -> DType | None:
+    """The half precision of two tensors, or of a tensor and a number beside it."""
+    found = {node_of(x).meta.dtype for x in (a, b) if isinstance(x, Handle)}
+    plain = all([isinstance(x, Handle) or type(x) in (int, float) for x in (a, b)])
+    dtype = found.pop() if len(found) == 1 and plain else None
+    return dtype if dtype is not None and dtype is not dtype.compute else None
 
 
 def _scaled(name: str, input: Operand, other: Operand, alpha: float) -> Operand:

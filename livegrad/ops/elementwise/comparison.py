@@ -31,27 +31,27 @@ Metas = tuple[Meta, ...]
 
 EQ = define(
     "eq", np.equal, lambda e, a, b: e.eq(a, b), result="bool", cheap=True, complex=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 NE = define(
     "ne", np.not_equal, lambda e, a, b: e.ne(a, b), result="bool", cheap=True, complex=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 LT = define(
     "lt", np.less, lambda e, a, b: e.lt(a, b), result="bool", cheap=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 LE = define(
     "le", np.less_equal, lambda e, a, b: e.le(a, b), result="bool", cheap=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 GT = define(
     "gt", np.greater, lambda e, a, b: e.gt(a, b), result="bool", cheap=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 GE = define(
     "ge", np.greater_equal, lambda e, a, b: e.ge(a, b), result="bool", cheap=True,
-    layout=with_numbers, samples=s.binary(smooth=False),
+    layout=with_numbers, narrows=True, samples=s.binary(smooth=False),
 )  # fmt: skip
 
 

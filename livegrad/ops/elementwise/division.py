@@ -39,6 +39,7 @@ def _define(
     grads: tuple[GradRule, ...],
     saves: str = "",
     smooth: bool = False,
+    narrows: bool = False,
 ) -> Op:
     """An op of a dividend and a divisor; `divide` is the emitter's method for it."""
 
@@ -55,6 +56,7 @@ def _define(
     return define(
         name,
         ref=checked_ref,
+        narrows=narrows,
         emit=emit,
         grads=grads,
         layout=with_numbers,
@@ -107,6 +109,7 @@ REMAINDER = _define(
     (lambda g, y, a, b: g, _by_divisor),
     saves="x",
     smooth=True,
+    narrows=True,
 )
 FMOD = _define(
     "fmod",
@@ -118,6 +121,7 @@ FMOD = _define(
     ),
     saves="x",
     smooth=True,
+    narrows=True,
 )
 
 

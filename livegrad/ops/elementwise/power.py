@@ -75,6 +75,7 @@ POW = define(
     grads=(_power_grad_base, _power_grad_exponent),
     result="number",
     complex=True,
+    narrows=True,
     # PyTorch makes a number to the power of a tensor row-major.
     layout=lambda metas, attrs, meta: None if attrs[1] == "st" else as_iterated(metas, attrs, meta),
     grad_fn=parts.power,

@@ -124,10 +124,12 @@ def reciprocal(input: Tensor) -> Tensor:
 def number_over(number: Any, x: Tensor) -> Tensor:
     """`number / x`: as in PyTorch, the number times the reciprocal.
 
-    Only with complex numbers is that seen: in what is divided by 0, and its sign.
+    That is seen with complex numbers, in what is divided by 0, and its sign; and with half
+    precisions, which are rounded between the two.
     """
-    if isinstance(number, NUMBERS) and (
-        isinstance(number, complex) or node_of(x).meta.dtype.is_complex
-    ):
-        return mul(reciprocal(x), number)
+    if isinstance(number, NUMBERS):
+        dtype = node_of(x).meta.dtype
+        is_complex = isinstance(number, complex) or dtype.is_complex
+        if is_complex or dtype is not dtype.compute:
+            return mul(reciprocal(x), number)
     return div(number, x)

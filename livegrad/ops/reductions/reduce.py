@@ -34,7 +34,14 @@ from livegrad.ops.elementwise.comparison import (
     ne,
 )
 from livegrad.ops.picking.indexing import gather
-from livegrad.ops.shaping.movement import EXPAND, constant, normal_dim, reshape_to
+from livegrad.ops.shaping.movement import (
+    EXPAND,
+    RESHAPE,
+    constant,
+    normal_dim,
+    regrouping,
+    reshape_to,
+)
 from livegrad.ops.support import batched as batched_rules, parts, samples as s
 from livegrad.ops.support.folds import average, total, widened
 from livegrad.ops.support.out import casting, exact, folding, numpy_names, truths
@@ -81,7 +88,15 @@ def kept(y: Tensor, x: Tensor, dims: Dims, keepdim: bool) -> Tensor:
     """`y`, reduced from `x`, with the folded dims as size 1."""
     if keepdim or not dims:
         return y
-    return reshape_to(y, tuple([1 if d in dims else size for d, size in enumerate(x.shape)]))
+    shape = tuple([1 if d in dims else size for d, size in enumerate(x.shape)])
+    if len(dims) > 1:
+        return reshape_to(y, shape)
+    return record(RESHAPE, (y,), (regrouping(y.shape, shape), *dims), (), shape)  # as unsqueeze
+
+
+def repeated(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """The gradient of a sum `y` for each element of `x`."""
+    return spread_over(g if not g.shape else spread(g, y, x), x)
 
 
 def spread_over(g: Tensor, x: Tensor) -> Tensor:
@@ -177,7 +192,7 @@ SUM = define(
     combine="sum",
     lower=lowered_by("reduce.Sum", unrounded="wide_sum"),
     infer=summed_meta,
-    grads=(lambda g, y, x: spread_over(spread(g, y, x), x),),
+    grads=(repeated,),
     saves="",
     complex=True,
     grad_fn=parts.reduction("sum", "SumBackward0", "SumBackward1"),
@@ -224,7 +239,7 @@ WIDE_SUM = define(
     combine="wide_sum",
     lower=lowered_by("reduce.Sum", in_parts=False),
     infer=_wide_meta,
-    grads=(lambda g, y, x: spread_over(spread(cast(g, x.dtype), y, x), x),),
+    grads=(lambda g, y, x: repeated(cast(g, x.dtype), y, x),),
     saves="",
     samples=over_several(
         lambda x, dim, keepdim: wide_sum(x, normal_dims("sum", dim, x.ndim)),
@@ -709,6 +724,6 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 @numpy_names
-def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
-    """How many values over `dim` (all dims by default) are not 0."""
-    return sum(ne(input, 0), dim)
+def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """How many values over `dim` (all dims by default, or several) are not 0."""
+    return sum(ne(input, 0), (dim, *more) if more else dim)

@@ -509,7 +509,8 @@ def _pad_ref(n: Any, x: Array) -> Array:
 
 def _pad_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     items = tuple([("slice", 1) if padded else ("all",) for padded in y._node.attrs[0]])
-    return record(INDEX, (g,), (items,), y._node.args[1:], x.shape)
+    # A new tensor in PyTorch: what repeats elements, as the gradient of a sum does, ends here.
+    return clone(record(INDEX, (g,), (items,), y._node.args[1:], x.shape))
 
 
 PAD: Op = Op(

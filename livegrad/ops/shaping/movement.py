@@ -308,12 +308,12 @@ def resolved_shape(meta: Meta, shape: Shape) -> Shape:
 
 
 @numpy_names
-def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None, *more: int) -> Tensor:
     """`input` without its dims of size 1, or without those of them named by `dim`.
 
     Args:
         input: a tensor.
-        dim: one dim or several; None: all of size 1.
+        dim: one dim or several, also one by one; None: all of size 1.
 
     Example:
         >>> lg.squeeze(lg.ones(1, 3, 1)).shape
@@ -325,7 +325,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     if dim is None:
         drop = set(range(len(shape)))
     else:
-        dims = one_or_several(dim, "int")
+        dims = one_or_several((dim, *more) if more else dim, "int")
         drop = {normal_dim("squeeze", d, len(shape)) for d in dims}
     kept = tuple([d for d, size in enumerate(shape) if size != 1 or d not in drop])
     wanted = tuple([shape[d] for d in kept])
@@ -592,19 +592,19 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, node_of(other).meta.shape)
 
 
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, size: Any, *more: int) -> Tensor:
     """`input` expanded to `size`.
 
     Args:
         input: a tensor.
-        size: the shape.
+        size: the shape, also one number after the other.
 
     Example:
         >>> lg.broadcast_to(lg.tensor([1, 2]), (2, 2))
         tensor([[1, 2],
                 [1, 2]])
     """
-    return expand(input, size)
+    return expand(input, size, *more)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

@@ -370,20 +370,25 @@ def _split_along(
     return tensor_split(input, indices_or_sections, dim)
 
 
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def _listed(first: Any, more: tuple[int, ...]) -> Any:
+    """Indices that were given one after the other, as a list."""
+    return [first, *more] if more else first
+
+
+def hsplit(input: Tensor, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Views of groups of columns (of elements, if there is one dim)."""
     dim = 0 if node_of(input).meta.ndim == 1 else 1
-    return _split_along("hsplit", input, indices_or_sections, 1, dim)
+    return _split_along("hsplit", input, _listed(indices_or_sections, more), 1, dim)
 
 
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Views of groups of rows."""
-    return _split_along("vsplit", input, indices_or_sections, 2, 0)
+    return _split_along("vsplit", input, _listed(indices_or_sections, more), 2, 0)
 
 
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: Any, *more: int) -> tuple[Tensor, ...]:
     """Views of runs along dim 2."""
-    return _split_along("dsplit", input, indices_or_sections, 3, 2)
+    return _split_along("dsplit", input, _listed(indices_or_sections, more), 3, 2)
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:

@@ -54,6 +54,14 @@ def number_for(name: str, value: Any, dtype: DType) -> Any:
     return value
 
 
+def narrowed(value: Any, half: DType) -> float:
+    """A real number rounded to a half precision."""
+    single = np.asarray(value, np.float32)
+    if half is dtypes.bfloat16:
+        return float(dtypes.bfloat16_to_float32(dtypes.float32_to_bfloat16(single)))
+    return float(single.astype(half.storage))
+
+
 def _complex_or_real(name: str, value: Any, dtype: DType) -> Any:
     if not dtype.is_complex:
         if value.imag:

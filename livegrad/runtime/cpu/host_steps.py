@@ -18,7 +18,7 @@ from livegrad.graph.op import REGISTRY, Op
 from livegrad.runtime.counters import counters
 from livegrad.runtime.cpu import blas
 from livegrad.runtime.fault import Fault
-from livegrad.runtime.values import from_compute, to_compute
+from livegrad.runtime.values import from_compute, number_as, to_compute
 
 if TYPE_CHECKING:
     from livegrad.compiler.plan import HostCall, Where
@@ -91,12 +91,13 @@ def host_reference(op: Op) -> Callable[..., Any]:
 
 def _elementwise(op: Op, n: Any, *arrays: Any) -> Any:
     """The reference of an elementwise op, on operands converted to its compute dtype."""
-    compute, pattern = n.attrs[0].compute.storage, n.attrs[1]
+    dtype, pattern = n.attrs[:2]
+    compute = dtype.compute.storage
     tensors, numbers = iter(arrays), iter(n.args)
     operands = []
     for position, letter in enumerate(pattern):
         if letter == "s":
-            operands.append(np.asarray(next(numbers)).astype(compute)[()])
+            operands.append(number_as(next(numbers), dtype, op.narrows))
             continue
         x = next(tensors)
         operands.append(x.astype(compute, copy=False) if op.converts(position) else x)
