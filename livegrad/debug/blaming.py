@@ -101,14 +101,13 @@ def _name(found: Found) -> str:
     called = expression_at(node.site).called
     if found.how != "backward":
         return called or node.op.name if _is_all_there_is(found) else node.op.name
+    whose: str | None = None
     if called in REGISTRY:
         whose = called
     elif found.given is None:
         same = [n for n in found.order if n.site == node.site and n is not node and n.grad_to]
         names: set[str | None] = {n.op.name for n in same} or {called}
         whose = names.pop() if len(names) == 1 else None
-    else:
-        whose = None
     return node.op.name if whose in (None, node.op.name) else f"{whose} ({node.op.name})"
 
 
