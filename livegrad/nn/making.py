@@ -6,27 +6,17 @@ of them, such as configurations. Nothing else is kept alive for it.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 from weakref import ref
 
 from livegrad.graph.handle import Handle
 
-_PLAIN = (
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    type,
-    FunctionType,
-    BuiltinFunctionType,
-    Enum,
-)
+_PLAIN = (int, float, complex, str, bytes, type(None), Enum)
 _MOST = 256  # elements of a list
 
 
@@ -96,18 +86,28 @@ def _kept(x: Any) -> Any:
         is_configuration = [_copied(value) for value in vars(x).values()]
     except TypeError:
         return UNKNOWN
-    return x if is_configuration and not isinstance(x, Handle) else UNKNOWN
+    if not is_configuration or isinstance(x, Handle | type | FunctionType):
+        return UNKNOWN
+    try:
+        return copy.copy(x)  # the program may put more into its own
+    except Exception:
+        return UNKNOWN
 
 
 def _copied(x: Any) -> Any:
     """A plain value as it is now, if the program changes a list of them; else TypeError."""
-    if isinstance(x, _PLAIN):
+    if isinstance(x, _PLAIN) or _is_of_a_module(x):
         return x
     if type(x) not in (list, tuple, dict) or len(x) > _MOST:
         raise TypeError
     if isinstance(x, dict):
         return {key: _copied(value) for key, value in x.items()}
     return type(x)([_copied(value) for value in x])
+
+
+def _is_of_a_module(x: Any) -> bool:
+    """Whether it is a class or function that holds nothing, as those within functions may."""
+    return isinstance(x, type | FunctionType) and "<locals>" not in x.__qualname__
 
 
 __all__ = ["UNKNOWN", "arguments_of", "note", "note_as"]

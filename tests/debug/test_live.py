@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import livegrad as lg
+from livegrad import nn
 from livegrad.nn import making
 from livegrad.nn.making import UNKNOWN, arguments_of
 
@@ -403,6 +404,11 @@ def test_what_modules_are_made_with_is_forgotten_with_them() -> None:
     assert arguments_of(model) == {"config": config, "tensor": UNKNOWN, "reader": UNKNOWN}
     del reader
     assert known() is None
+    config.later = model
+    inner = Made(lg.relu, tensor=lambda x, model=model: x, reader=nn.Linear)
+    found = arguments_of(inner)
+    assert found == {"config": lg.relu, "tensor": UNKNOWN, "reader": nn.Linear}
+    del config, inner, found
     assert arguments_of(copy.deepcopy(model)) is None
     count = len(making._NOTED)
     del model
