@@ -21,9 +21,11 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
+from livegrad.autograd import no_grad
 from livegrad.debug.remaking import Making
 from livegrad.debug.sources import Source, Undo, module_of
 from livegrad.graph.site import is_inside
+from livegrad.nn.making import note_as
 from livegrad.nn.module import Module
 from livegrad.random import get_rng_state, set_rng_state
 
@@ -43,6 +45,7 @@ class Change(NamedTuple):
     appeared: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
     error: str = ""
+    renamed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         name = os.path.basename(self.file)
@@ -53,6 +56,8 @@ class Change(NamedTuple):
             parts.append(f"new parameters: {', '.join(self.appeared)}")
         if self.vanished:
             parts.append(f"parameters that are gone: {', '.join(self.vanished)}")
+        if self.renamed:
+            parts.append(f"renamed, and as they were: {', '.join(self.renamed)}")
         return "; ".join(parts)
 
 
@@ -112,7 +117,7 @@ class Live:
             changes.apply(undo)
             made = making.anew(affected)
             for module, new in made.items():
-                _merge(module, new, twins.get(module), undo)
+                _Merging(undo).merge(module, new, twins.get(module))
             after = dict(self.model.named_parameters())
             self._tell_optimizer(before, after, undo)
         except Exception:
@@ -121,9 +126,7 @@ class Live:
             return
         finally:
             set_rng_state(random)
-        appeared = tuple([name for name, p in after.items() if before.get(name) is not p])
-        vanished = tuple([name for name, p in before.items() if after.get(name) is not p])
-        done = Change(self.steps, source.file, tuple(changes.names), appeared, vanished)
+        done = Change(self.steps, source.file, tuple(changes.names), *_moves(before, after))
         if changes.names:
             self._guard(source.file, undo)
         for file, module in _files(self.model).items():  # a new base may be from elsewhere
@@ -175,9 +178,15 @@ class Live:
                     group["param_names"].append(name)
 
     def _group_of(self, name: str, after: dict[str, Any]) -> Any:
-        """The group that has most in common with a new parameter: that of its nearest neighbour."""
+        """The group that has most in common with a new parameter: that of all others of its own
+        name, such as biases, or that of its nearest neighbour."""
         groups = self.optimizer.param_groups
         held = {id(p): group for group in groups for p in group["params"]}
+        own = name.rpartition(".")[2]
+        alike = [held[id(p)] for other, p in after.items()
+                 if other.rpartition(".")[2] == own and id(p) in held]  # fmt: skip
+        if alike and all([group is alike[0] for group in alike]):
+            return alike[0]
         prefix = name
         while prefix:
             prefix = prefix.rpartition(".")[0]
@@ -255,43 +264,110 @@ def _is_installed(file: str) -> bool:
 _OWN = ("_parameters", "_buffers", "_modules")
 
 
-def _merge(old: Module, new: Module, twin: Module | None, undo: Undo) -> None:
-    """Makes `old` what `new` is, as far as it differs; what both have stays the old one's.
+class _Merging:
+    """Makes modules what others are, as far as they differ; what both have stays the old one's."""
 
-    `twin` is what `old` was when it was made: attributes that it has changed since stay.
-    """
-    state = {name: dict(vars(old)[name]) for name in _OWN}
-    plain = {key: x for key, x in vars(old).items() if key not in _OWN}
+    def __init__(self, undo: Undo) -> None:
+        self._undo = undo
+        self._merged: dict[int, Any] = {}  # by the address of what is new: what stands for it now
+        self._used: set[int] = set()
 
-    def put_back() -> None:
-        for name, before in state.items():
-            vars(old)[name].clear()
-            vars(old)[name].update(before)
-        for key in vars(old).keys() - plain.keys() - set(_OWN):
-            del vars(old)[key]
-        vars(old).update(plain)
+    def merge(self, old: Module, new: Module, twin: Module | None) -> None:
+        """`twin` is what `old` was when it was made: what it has changed since stays."""
+        self._note(old, new)
+        for name in ("_parameters", "_buffers"):
+            mine, theirs = vars(old)[name], vars(new)[name]
+            made = {} if twin is None or name == "_parameters" else vars(twin)[name]
+            merged = {
+                key: self._tensor(mine.get(key), x, made.get(key)) for key, x in theirs.items()
+            }
+            mine.clear()
+            mine.update(merged)
+        self._merge_parts(old, new, twin)
+        for key, value in vars(new).items():
+            if key in _OWN or key == "training" or key.startswith("_"):
+                continue
+            if key not in vars(old) or (twin is not None and _is_as_made(old, twin, key)):
+                vars(old)[key] = value
 
-    undo.append(put_back)
-    for name in ("_parameters", "_buffers"):
-        mine, theirs = vars(old)[name], vars(new)[name]
-        merged = {key: _same(mine.get(key), x) for key, x in theirs.items()}
-        mine.clear()
-        mine.update(merged)
-    parts = {}
-    for key, child in new._modules.items():
-        before = old._modules.get(key)
-        if before is not None and child is not None and type(before) is type(child):
-            _merge(before, child, None if twin is None else twin._modules.get(key), undo)
-            parts[key] = before
-        else:
-            parts[key] = child
-    old._modules.clear()
-    old._modules.update(parts)
-    for key, value in vars(new).items():
-        if key in _OWN or key == "training" or key.startswith("_"):
-            continue
-        if key not in vars(old) or (twin is not None and _is_as_made(old, twin, key)):
-            vars(old)[key] = value
+    def _merge_parts(self, old: Module, new: Module, twin: Module | None) -> None:
+        names = _renamed_parts(old, new)
+        parts = {}
+        for key, child in new._modules.items():
+            was = names.get(key, key)
+            before = old._modules.get(was)
+            if before is not None and child is not None and type(before) is type(child):
+                self.merge(before, child, None if twin is None else twin._modules.get(was))
+                parts[key] = before
+            else:
+                parts[key] = child
+        old._modules.clear()
+        old._modules.update(parts)
+
+    def _note(self, old: Module, new: Module) -> None:
+        """Notes how to take back what is going to be merged into a module."""
+        state = {name: dict(vars(old)[name]) for name in _OWN}
+        plain = {key: x for key, x in vars(old).items() if key not in _OWN}
+
+        def put_back() -> None:
+            for name, before in state.items():
+                vars(old)[name].clear()
+                vars(old)[name].update(before)
+            for key in vars(old).keys() - plain.keys() - set(_OWN):
+                del vars(old)[key]
+            vars(old).update(plain)
+
+        self._undo += [put_back, note_as(old, new)]
+
+    def _tensor(self, mine: Any, new: Any, made: Any) -> Any:
+        """The value that is there, if the new one is of its shape and dtype, and it is not what the
+        code has `made` it; two names have one value where the new code says so, and only there."""
+        if new is None:
+            return None
+        if id(new) not in self._merged:
+            kept = mine if _is_alike(mine, new) and not _is_equal(mine, made) else new
+            if id(kept) in self._used:
+                kept = new
+                with no_grad():
+                    kept.copy_(mine)
+            self._merged[id(new)] = kept
+            self._used.add(id(kept))
+        return self._merged[id(new)]
+
+
+def _renamed_parts(old: Module, new: Module) -> dict[str, str]:
+    """Parts that have another name than before, by the new one: where but one can be meant."""
+    fresh = {key: x for key, x in new._modules.items() if x is not None and key not in old._modules}
+    gone = {key: x for key, x in old._modules.items() if x is not None and key not in new._modules}
+    found = {}
+    for key, child in fresh.items():
+        before = [was for was, x in gone.items() if _is_like(x, child)]
+        after = [x for x in fresh.values() if before and _is_like(gone[before[0]], x)]
+        if len(before) == len(after) == 1:
+            found[key] = before[0]
+    return found
+
+
+def _is_like(a: Module, b: Module) -> bool:
+    """Whether two modules are of one class, and have the same parameters, and any."""
+    shapes = [{name: p.shape for name, p in x.named_parameters()} for x in (a, b)]
+    return type(a) is type(b) and shapes[0] == shapes[1] and bool(shapes[0])
+
+
+def _moves(
+    before: dict[str, Any], after: dict[str, Any]
+) -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[str, ...]]:
+    """Names of parameters that appeared, that vanished, no error, and those that were renamed."""
+    were = {id(p): name for name, p in before.items()}
+    are = {id(p) for p in after.values()}
+    appeared = [name for name, p in after.items() if id(p) not in were]
+    vanished = [name for name, p in before.items() if id(p) not in are]
+    renamed = [
+        f"{were[id(p)]} → {name}"
+        for name, p in after.items()
+        if id(p) in were and before.get(name) is not p and were[id(p)] not in after
+    ]
+    return tuple(appeared), tuple(vanished), "", tuple(renamed)
 
 
 def _is_as_made(old: Module, twin: Module, key: str) -> bool:
@@ -302,11 +378,13 @@ def _is_as_made(old: Module, twin: Module, key: str) -> bool:
         return False
 
 
-def _same(mine: Any, new: Any) -> Any:
-    """The value that is there, if the new one is of its shape and dtype."""
-    if mine is None or new is None:
-        return new
-    return mine if mine.shape == new.shape and mine.dtype is new.dtype else new
+def _is_alike(mine: Any, new: Any) -> bool:
+    return mine is not None and mine.shape == new.shape and mine.dtype is new.dtype
+
+
+def _is_equal(mine: Any, made: Any) -> bool:
+    """Whether a buffer has never been written to since it was made."""
+    return made is not None and _is_alike(mine, made) and bool((mine == made).all())
 
 
 def _take_back(undo: Undo) -> None:

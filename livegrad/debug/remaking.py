@@ -1,8 +1,9 @@
 """New instances of a model's modules: what these were made with is found out.
 
-self.width = width        an argument that is kept as an attribute of its name
-def __init__(self, p=0)   else its default, if a module made so has the parameters that are there
-Block(width) in Net       else the module around it is made anew, and so it, by the program's code
+Net(8, act="relu")        numbers, texts and the like are noted when a module is made
+self.encoder = encoder    else an argument is read from the attribute of its name, or is
+def __init__(self, p=0)   the default, if a module made so has the parameters that are there
+Block(x) in Net           else the module around it is made anew, and so it, by the program's code
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from livegrad.graph.site import is_inside
+from livegrad.nn.making import UNKNOWN, arguments_of
 from livegrad.nn.module import Module
 
 
@@ -25,6 +27,8 @@ class Making:
     def __init__(self, model: Module, arguments: dict[type, Any]) -> None:
         self._model, self._arguments = model, arguments
         self._around = {part: whole for whole in model.modules() for part in whole.children()}
+        # By the names that arguments have before the code changes.
+        self._known = {part: arguments_of(part) for part in model.modules()}
 
     def instances(self, kinds: Sequence[Any]) -> list[Module]:
         """The modules of some classes, and of those that come from them."""
@@ -63,7 +67,7 @@ class Making:
         kind = type(module)
         given = self._arguments.get(kind)
         if given is None:
-            return kind(**_guessed(module))
+            return _called(kind, _guessed(module, self._known[module]))
         return kind(**given) if isinstance(given, dict) else kind(*given)
 
 
@@ -84,17 +88,30 @@ def _check_shapes(module: Module, new: Module) -> None:
             raise _unknown(module, f"the {name} it has is not what its arguments by default give")
 
 
-def _guessed(module: Module) -> dict[str, Any]:
-    """What a module was made with: attributes with the names of arguments, else defaults."""
+def _guessed(module: Module, known: dict[str, Any] | None) -> dict[str, Any]:
+    """What a module was made with: as noted, else attributes with the names of arguments."""
+    given = {} if known is None else known
     found = {}
-    for name, parameter in inspect.signature(type(module).__init__).parameters.items():
-        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    parameters = list(inspect.signature(type(module).__init__).parameters.items())
+    for name, parameter in parameters[1:]:
+        if given.get(name, UNKNOWN) is not UNKNOWN:
+            found[name] = given[name]
             continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if known is not None and name not in given and parameter.default is not parameter.empty:
+            continue  # it was not given, so its default holds, whatever that is now
         value = vars(module).get(name, parameter.default)
         if value is parameter.empty:
             raise _unknown(module, f"its __init__ takes {name!r}, which is no attribute")
         found[name] = value
     return found
+
+
+def _called(kind: type[Module], arguments: dict[str, Any]) -> Module:
+    """A module made with these arguments, by name."""
+    bound = inspect.BoundArguments(inspect.signature(kind.__init__), {"self": None, **arguments})
+    return kind(*bound.args[1:], **bound.kwargs)
 
 
 def _unknown(module: Module, why: str) -> Unknown:

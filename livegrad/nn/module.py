@@ -17,6 +17,7 @@ from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, setting
 from livegrad.nn import loading
 from livegrad.nn.hooks import GlobalHooks, Hook, Hooks
+from livegrad.nn.making import note
 from livegrad.nn.parameter import is_lazy
 from livegrad.nn.stateful import Stateful
 from livegrad.settings import strided
@@ -100,6 +101,12 @@ class Module(Stateful):
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
+
+    def __new__(cls: type[Self], *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        if not cls._is_ours:
+            note(made, args, kwargs)
+        return made
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -71,6 +71,7 @@ class Changes:
                 "replaced": list(change.replaced),
                 "appeared": list(change.appeared),
                 "vanished": list(change.vanished),
+                "renamed": list(change.renamed),
                 "error": change.error[-8000:],
             }
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib.util
 import itertools
 import os
 import sys
+import weakref
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,9 @@ from typing import Any
 import pytest
 
 import livegrad as lg
+from livegrad import nn
+from livegrad.nn import making
+from livegrad.nn.making import UNKNOWN, arguments_of
 
 ORIGINAL = """
 import livegrad.nn as nn
@@ -232,7 +238,7 @@ def test_arguments_that_are_guessed_wrongly(program: Any) -> None:
     """What a default would make anew is not what is there: nothing is thrown away."""
     text = OF_BLOCKS.replace("        self.width = width\n", "").replace("width=8", "width=9")
     edited = program("guessed_net", text)
-    edited.model = edited.module.Net(5)
+    edited.model = edited.module.Net(lg.tensor(5))  # tensors are not kept
     edited.optimizer = lg.optim.Adam(edited.model.parameters())
     live = lg.live(edited.model, edited.optimizer)
     kept = dict(edited.model.named_parameters())
@@ -241,6 +247,173 @@ def test_arguments_that_are_guessed_wrongly(program: Any) -> None:
     edited.steps(1)
     assert "what Net was made with is not known" in live.changes[-1].error
     assert dict(edited.model.named_parameters()) == kept
+
+
+LANGUAGE = """
+import livegrad as lg
+import livegrad.nn as nn
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Linear(width, width, bias=False)
+        self.mlp = nn.Sequential(nn.Linear(width, 9), nn.GELU(), nn.Linear(9, width))
+
+    def forward(self, x):
+        return x + self.mlp(x + self.mix(x))
+
+class Net(nn.Module):
+    def __init__(self, config=None, *more, scale=1.0):
+        super().__init__()
+        config = config or {"width": 4, "blocks": 1}
+        width = config["width"]
+        self.first = nn.Linear(4, width)
+        self.blocks = nn.ModuleList([Block(width) for _ in range(config["blocks"])])
+        self.inner = nn.Linear(width, width, bias=False)
+        self.outer = nn.Linear(width, width, bias=False)
+        self.outer.weight = self.inner.weight
+        self.last = nn.Linear(width, 1)
+        self.register_buffer("mask", lg.ones(width).cumsum(0))
+        self.register_buffer("seen", lg.zeros(1))
+        self.scale = scale
+
+    def forward(self, x):
+        self.seen += 1
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.last(self.outer(self.inner(x * self.mask))) * self.scale
+"""
+
+
+def language(program: Any) -> Any:
+    """A model whose arguments are kept nowhere, with parameters in two groups."""
+    made = program("language", LANGUAGE)
+    made.model = made.module.Net({"width": 6, "blocks": 2}, "more", scale=2.0)
+    kinds = [
+        [p for p in made.model.parameters() if (p.dim() > 1) is matrix] for matrix in (True, False)
+    ]
+    made.optimizer = lg.optim.AdamW(
+        [{"params": kinds[0]}, {"params": kinds[1], "weight_decay": 0.0}]
+    )
+    return made
+
+
+def taken_over(edited: Any, live: Any, *replaced: tuple[str, str]) -> Any:
+    """The change that comes of an edit of the original."""
+    text = LANGUAGE
+    for before, after in replaced:
+        assert before in text
+        text = text.replace(before, after)
+    edited.write(text)
+    edited.steps(2)
+    assert live.changes[-1].error == ""
+    return live.changes[-1]
+
+
+def test_modules_are_made_with_what_they_were_made_with(program: Any) -> None:
+    edited = language(program)
+    live = lg.live(edited.model, edited.optimizer)
+    edited.steps(2)
+    change = taken_over(edited, live, ("nn.GELU()", "nn.SiLU()"))
+    assert (change.appeared, change.vanished) == ((), ())
+    assert [type(b.mlp[1]).__name__ for b in edited.model.blocks] == ["SiLU", "SiLU"]
+    change = taken_over(
+        edited, live, ("bias=False)\n        self.mlp", "bias=True)\n        self.mlp")
+    )
+    assert change.appeared == ("blocks.0.mix.bias", "blocks.1.mix.bias")
+    biases = {id(block.mix.bias) for block in edited.model.blocks}
+    assert biases <= {id(p) for p in edited.optimizer.param_groups[1]["params"]}
+    taken_over(edited, live, ("scale=1.0", "scale=3.0"))
+    assert edited.model.scale == 2.0  # it was given
+    taken_over(
+        edited,
+        live,
+        ("class Net(nn.Module)", "class Net(nn.Module, object)"),
+        ("self.scale = scale", "self.scale = scale + len(more)"),
+    )
+    assert edited.model.scale == 3.0
+
+
+def test_a_default_that_changes(program: Any) -> None:
+    edited = program("a_default")
+    live = lg.live(edited.model, edited.optimizer)
+    for width in (12, 8, 5):
+        edited.write(ORIGINAL.replace("width=8", f"width={width}"))
+        edited.steps(1)
+        assert live.changes[-1].error == ""
+        assert edited.model.first.weight.shape == (width, 4)
+
+
+def test_parts_that_are_renamed_stay(program: Any) -> None:
+    edited = language(program)
+    live = lg.live(edited.model, edited.optimizer)
+    edited.steps(2)
+    kept = {id(p) for p in edited.model.parameters()}
+    change = taken_over(edited, live, ("self.mix", "self.mixer"), ("self.last", "self.head"))
+    assert {id(p) for p in edited.model.parameters()} == kept
+    assert (change.appeared, change.vanished) == ((), ())
+    assert set(change.renamed) == {
+        "blocks.0.mix.weight → blocks.0.mixer.weight",
+        "blocks.1.mix.weight → blocks.1.mixer.weight",
+        "last.weight → head.weight",
+        "last.bias → head.bias",
+    }
+    assert "last.bias → head.bias" in str(change)
+    assert len(edited.optimizer.state) == len(kept)
+
+
+def test_weights_that_are_tied_no_longer(program: Any) -> None:
+    edited = language(program)
+    live = lg.live(edited.model, edited.optimizer)
+    edited.steps(1)
+    tied = edited.model.inner.weight
+    edited.write(LANGUAGE.replace("        self.outer.weight = self.inner.weight\n", ""))
+    edited.optimizer.step()  # takes it over
+    assert live.changes[-1].appeared == ("outer.weight",)
+    assert edited.model.inner.weight is tied
+    assert edited.model.outer.weight is not tied
+    assert lg.equal(edited.model.outer.weight, tied)
+    change = taken_over(edited, live)
+    assert change.vanished == ("outer.weight",)
+    assert edited.model.outer.weight is edited.model.inner.weight is tied
+
+
+def test_buffers_are_what_the_code_says_until_they_are_written_to(program: Any) -> None:
+    edited = language(program)
+    live = lg.live(edited.model, edited.optimizer)
+    edited.steps(3)
+    taken_over(
+        edited,
+        live,
+        ("lg.ones(width).cumsum(0)", "lg.ones(width)"),
+        ("lg.zeros(1)", "lg.zeros(1) + 100"),
+    )
+    assert edited.model.mask.tolist() == [1.0] * 6
+    assert edited.model.seen.item() == 5
+
+
+def test_what_modules_are_made_with_is_forgotten_with_them() -> None:
+    class Made(lg.nn.Module):
+        def __init__(self, config: Any, tensor: Any, reader: Any) -> None:
+            super().__init__()
+
+    config, reader = Namespace(width=3, sizes=[1, 2]), Namespace(file=object())
+    known = weakref.ref(reader)
+    model = Made(config, tensor=lg.ones(3), reader=reader)
+    assert arguments_of(model) == {"config": config, "tensor": UNKNOWN, "reader": UNKNOWN}
+    del reader
+    assert known() is None
+    config.later = model
+    inner = Made(lg.relu, tensor=lambda x, model=model: x, reader=nn.Linear)
+    found = arguments_of(inner)
+    assert found == {"config": lg.relu, "tensor": UNKNOWN, "reader": nn.Linear}
+    del config, inner, found
+    assert arguments_of(copy.deepcopy(model)) is None
+    count = len(making._NOTED)
+    del model
+    gc.collect()
+    assert len(making._NOTED) < count
 
 
 def test_other_base_classes(program: Any) -> None:

@@ -36,6 +36,7 @@
       LG.h("b", {}, LG.base(edit.file)), LG.h("small", { class: edit.error ? "worse" : "" }, edit.error ? ` failed at step ${edit.after}; the old code goes on` : ` taken over at step ${edit.after}: ${edit.replaced.join(", ") || "nothing that runs"}`),
       edit.appeared.length ? LG.h("p", {}, `new parameters: ${edit.appeared.join(", ")}`) : null,
       edit.vanished.length ? LG.h("p", {}, `parameters that are gone: ${edit.vanished.join(", ")}`) : null,
+      edit.renamed?.length ? LG.h("p", {}, `renamed, and as they were: ${edit.renamed.join(", ")}`) : null,
       edit.error ? LG.h("pre", {}, edit.error) : null,
       !edit.error && compared(edit) ? LG.h("button", { onclick: () => LG.showDifference(edit.before, edit.after) }, "How the graph changed") : null)));
   }
