@@ -209,7 +209,8 @@ def explanation_of_refusal(
         passed = [x for x in theirs.values() if is_passed(x, functions) and x._is_view()]
         given = [theirs[name] for name in theirs if is_given_data(name, before)]
         shown_anew = any(x._base is y._base for x in passed for y in given)
-        return NEW_PLACE if shown_anew and is_after(passed, "AsStridedBackward0") else None
+        if shown_anew and is_after(passed, "AsStridedBackward0"):
+            return NEW_PLACE
     if message.startswith("expand: the expanded size") and "backward(" in line:
         return OLD_SHAPE if any(map(has_gradient_of_old_shape, theirs.values())) else None
     if "arguments don't support automatic differentiation" in message:
