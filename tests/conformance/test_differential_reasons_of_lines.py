@@ -128,6 +128,49 @@ PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
         ),
         ([*LARGE, "d = m(a)", "check()"], "squares are infinite"),
         ([LARGE[0], f"d = m(a) + {OTHER}", "check()"], None),
+        (
+            [
+                "a = T.tensor([[-1.5, 0.0]], requires_grad=True)",
+                "c = a.prod(0)",
+                "c.sum().backward(create_graph=True)",
+                "check()",
+            ],
+            "a product of one number",
+        ),
+        (
+            [
+                "a = T.tensor([[-1.5, 0.0]], requires_grad=True); c = a * a",
+                f"c.sum().backward(create_graph=not {OTHER})",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "c = T.ones(2, 3, requires_grad=True); d = c * 1; g = d.view(6); d.set_(T.ones(3))",
+                "j, = T.autograd.grad(g.sum(), [d], allow_unused=True)",
+                "check()",
+            ],
+            "keep the history that they had",
+        ),
+        (
+            [
+                "c = T.ones(2, 3, requires_grad=True); d = c * 1; g = d.view(6)",
+                f"j, = T.autograd.grad(g.sum(), [d if {OTHER} else c * 1], allow_unused=True)",
+                "check()",
+            ],
+            None,
+        ),
+        (
+            [
+                "c = T.ones(4, requires_grad=True); d = c * 1; f, g = d.tensor_split(2, 0)",
+                "f.data = f.data[:1]",
+                "h = f.swapaxes(0, -1)",
+                "g.expand_as(g).transpose_(0, 0)",
+                "h.sum().backward()",
+            ],
+            "by its new strides",
+        ),
         (["a = T.zeros(2).view(T.int16) - 2000", f"b = a - 1 * {OTHER}", "check()"], None),
         ([*LEARNT, "b.data = T.ones(2, 3)", "o.step()"], "that a parameter had"),
         ([*LEARNT, f"(o if {OTHER} else T.optim.SGD([b], -1.0)).step()"], None),

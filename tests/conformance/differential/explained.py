@@ -13,13 +13,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from .explained_backward import CONVERTED, EXPANDED, OLD_SHAPE, asked_for, explanation_of_backward
+from .explained_backward import (
+    CONVERTED,
+    EXPANDED,
+    OLD_SHAPE,
+    asked_for,
+    explanation_of_backward,
+    is_passed,
+)
 from .explained_states import (
     GRADIENT,
     HALF_WAY,
     HIDING,
     INTEGERS,
     LEFT,
+    NEW_PLACE,
     NO_GAPS,
     NO_INDEX,
     NOTHING_FLOWS,
@@ -27,11 +35,13 @@ from .explained_states import (
     OWN_FAULT,
     OWN_STRIDES,
     SET_ON_A_VIEW,
+    SET_ON_A_WHOLE,
     derived,
     derived_from_parts,
     gradients_in,
     has_extremes_of_nothing,
     is_computed_from_left,
+    is_given_data,
     is_given_part,
     is_of_no_index,
     is_set,
@@ -39,6 +49,7 @@ from .explained_states import (
 from .program import names
 from .tensors import (
     comes_from_integers,
+    functions_before,
     has_gradient_of_old_shape,
     has_left_its_base,
     has_more,
@@ -59,7 +70,6 @@ class Explained:
     torch_says: str
 
 
-SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
 ONE_NUMBER_ALONE = "the largest so far of one complex number is that number, and has its gradient"
 COMPLEX_FOLDS = "complex numbers that are folded in at indices have gradients, as real ones do"
 COMPLEX_PARTS = "complex numbers written to a part of a copy have gradients, as real ones do"
@@ -194,6 +204,13 @@ def explanation_of_refusal(
         return SET_ON_A_WHOLE if is_after(named, "NotImplemented") else None
     if "the gradient and state of a parameter must have its shape" in message:
         return UNFITTING if any(map(has_gradient_of_old_shape, theirs.values())) else None
+    if message.startswith("the gradient of a tensor that was given another shape by `.data`"):
+        functions = functions_before(named)
+        passed = [x for x in theirs.values() if is_passed(x, functions) and x._is_view()]
+        given = [theirs[name] for name in theirs if is_given_data(name, before)]
+        shown_anew = any(x._base is y._base for x in passed for y in given)
+        if shown_anew and is_after(passed, "AsStridedBackward0"):
+            return NEW_PLACE
     if message.startswith("expand: the expanded size") and "backward(" in line:
         return OLD_SHAPE if any(map(has_gradient_of_old_shape, theirs.values())) else None
     if "arguments don't support automatic differentiation" in message:

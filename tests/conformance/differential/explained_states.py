@@ -14,6 +14,7 @@ from .explained_backward import (
     CONVERTED,
     OLD_SHAPE,
     SMALLER_BASE,
+    asked_for,
     has_former_shape,
     is_of_converted,
 )
@@ -34,12 +35,14 @@ from .tensors import (
     has_large_integers,
     has_left_its_base,
     has_nan,
+    has_zero_and_single,
     has_zero_gradient,
     is_after,
     is_counted_with_left,
     is_hidden_view,
     is_its_own_gradient,
     is_left,
+    is_made_by_set,
     is_unsigned,
     is_view_of_leaf,
     storage,
@@ -47,6 +50,10 @@ from .tensors import (
 from .undefined import is_stale, may_write, overlaps_itself, places_of
 
 SET_ON_A_VIEW = "set_ on a view leaves the history of what that was a view of alone"
+SET_ON_A_WHOLE = "views of what set_ gives another storage keep the history that they had"
+ONE_FACTOR = (
+    "the gradient of a product of one number is a function of that; PyTorch's not, if another is 0"
+)
 OWN_FAULT = "PyTorch finds a fault of its own"
 NO_INDEX = "an index must name a place, also where there is nothing to read or write"
 NEGATED_UNSIGNED = "PyTorch's gradient of atan2 negates a uint8, which is none of its numbers"
@@ -132,6 +139,11 @@ def explanation_of_state(
         return UNREADABLE if re.search(r"conj|adjoint|\.m?H\b", "\n".join(lines)) else None
     if name is None:
         return None
+    if kind == "type" and "NoneType" in detail and name in gradients:
+        asked = [
+            theirs.get(x) for line in lines if name in names(line).makes for x in asked_for(line)
+        ]
+        return SET_ON_A_WHOLE if any(map(is_made_by_set, asked)) else None
     if kind == "type" and "torch None" in detail and name in gradients:
         return HIDDEN_WHOLE if written_hidden(theirs, lines) else None
     if kind == "version":
@@ -199,6 +211,10 @@ def explanation_of_flow(
     empty = re.search(NOTHING_THERE, detail)
     if kind in FLOWS and re.search(" of dtype (bool|u?int)", detail):
         return INTEGERS
+    if kind == "grad requires_grad" and "torch False" in detail:
+        made = any("create_graph=True" in line for line in lines)
+        if made and is_through(theirs[name], "prod(", has_zero_and_single, theirs, lines):
+            return ONE_FACTOR
     if "torch False" in detail and is_made_differentiable(kind, name, lines, theirs):
         return NOTHING_FLOWS if empty or comes_from_nothing(kind, name, lines, theirs) else None
     if kind == "grad requires_grad" and "torch True" in detail and empty:

@@ -291,7 +291,8 @@ class Reached:
         self.tolerance = tolerance * max(largest, 1e-3)
 
     def everywhere(self) -> bool:
-        slack = 2 * (self.most - self.least) + self.tolerance
+        shown = 1e-6 * np.abs(self.goal)  # with seven digits
+        slack = 2 * (self.most - self.least) + self.tolerance + shown
         near = (self.least - slack <= self.goal) & (self.goal <= self.most + slack)
         return bool((near | self.not_finite).all())
 

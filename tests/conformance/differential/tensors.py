@@ -97,6 +97,18 @@ def has_nan(x: torch.Tensor) -> bool:
     return bool(x.detach().isnan().any())
 
 
+def has_zero_and_single(x: torch.Tensor) -> bool:
+    """Whether a tensor has a 0, and a dim along which there is one number alone."""
+    return 1 in x.shape and bool((x.detach() == 0).any())
+
+
+def is_made_by_set(x: Any) -> bool:
+    """Whether PyTorch has no gradient for what a tensor was before `set_`."""
+    if not isinstance(x, torch.Tensor) or is_stale(x) or x.grad_fn is None:
+        return False
+    return "NotImplemented" in x.grad_fn.name()
+
+
 def are_equal(x: torch.Tensor, places: Sequence[int]) -> bool:
     """Whether several numbers of a tensor, at these places, are all the same one, or all NaN."""
     numbers = [str(number) for number in x.detach().flatten().tolist()]
