@@ -15,6 +15,8 @@ _new = object.__new__
 ALL = ("all",)
 INT = ("int",)
 RUN = ("slice", 1)
+REST = ...
+SECOND = -2  # after one `...` there may be no other
 
 Items = tuple[tuple[Any, ...], ...]
 
@@ -58,18 +60,31 @@ _LATEST = _Latest()
 
 @hot
 def parse_plainly(shape: Shape, key: Any) -> Parsed | None:
-    """A key of ints in range and slices without a step; None of any other."""
+    """A key of ints in range, slices without a step, and one `...`; None of any other."""
     latest = _LATEST.found
     if latest is not None and latest[0] is key and latest[1] is shape:
         return latest[2]
     parts = key if type(key) is tuple else (key,)
-    if len(parts) > len(shape):
+    rest = len(shape) - len(parts)  # how many dims the key does not name; `...` is none of them
+    if rest < -1 or not shape:
         return None
     items: list[tuple[Any, ...]] = []
     args = []
     sizes = []
     taken = 0
     for part in parts:
+        if part is REST:
+            if rest == SECOND:
+                return None
+            named = taken + rest + 1
+            rest = SECOND
+            while taken < named:
+                items.append(ALL)
+                sizes.append(shape[taken])
+                taken += 1
+            continue
+        if taken == len(shape):
+            return None
         size = shape[taken]
         taken += 1
         if type(part) is int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.conformance.programs.further import FURTHER
 from tests.conformance.programs.program import Program, several
 from tests.conformance.programs.readme import blocks
 from tests.conformance.programs.research import RESEARCH
@@ -588,6 +589,7 @@ DOCUMENTS = [
     "lucidrains+performer-pytorch",
     "lucidrains+mlp-mixer-pytorch",
     "lucidrains+linear-attention-transformer",
+    "lucidrains+deformable-attention",
 ]
 
 
@@ -600,5 +602,5 @@ def programs(checkouts: Path) -> list[Program]:
     ]
     scripts = [EXAMPLES, YUNJEY, NLP, JOHNSON, ZERO_TO_ALL, MORVAN, GAN, KARPATHY, MINIMAL_RL]
     scripts += [DISTRIBUTED, KEON, BEGINNER, DIFFEQ, LABML, IGNITE]
-    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, SEQUENCES, TUTORIALS, RESEARCH]
+    scripts += [LOEBER, PERSSON, PTRBLCK, CLEANRL, SEQUENCES, TUTORIALS, RESEARCH, FURTHER]
     return [*(program for part in scripts for program in part), *OTHERS, *found]

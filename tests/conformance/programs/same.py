@@ -104,12 +104,20 @@ def _sampled(self, sample_shape=()):
     return self.loc + self.scale * torch.as_tensor(random.randn(*shape)).to(self.loc.dtype)
 
 
+def _sampled_together(self, sample_shape=()):
+    """Of a normal distribution of vectors."""
+    noise = torch.as_tensor(random.randn(*sample_shape, *self.batch_shape, *self.event_shape))
+    return self.loc + (self.scale_tril @ noise.to(self.loc.dtype).unsqueeze(-1)).squeeze(-1)
+
+
 def _same_choices() -> None:
     """Actions that are drawn, and states where environments begin."""
     dists = torch.distributions
     dists.Categorical.sample = lambda self, shape=(): _chosen(self.probs, tuple(shape))
     dists.Normal.rsample = _sampled
     dists.Normal.sample = lambda self, shape=(): _sampled(self, shape).detach()
+    dists.MultivariateNormal.rsample = _sampled_together
+    dists.MultivariateNormal.sample = lambda self, shape=(): _sampled_together(self, shape).detach()
     try:
         from gymnasium.utils import seeding
     except ImportError:
