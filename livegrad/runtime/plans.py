@@ -140,7 +140,7 @@ def make(snapshot: Snapshot) -> Executable:
         executable.specialised = numbers_of([nodes[i] for i in executable.numbered])
     executable.follower = executable.runnable.follower(executable, snapshot.nodes, read)
     _remember(snapshot.specs, executable)
-    if not plan.recalled and executable.follower is not None:
+    if plan.filled and executable.follower is not None:
         resizing.fit_to_sizes(plan, recorded, lambda fitted: _bind(fitted, snapshot))
     return executable
 

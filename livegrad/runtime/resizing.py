@@ -1,8 +1,8 @@
 """Plans that serve every size are made once sizes are all that a structure changes in.
 
 sizes 1 … 5 of a structure     planned, an outline learnt and compared     compiler/sizes.py
-from then on                   there is one executable that fits itself
-                               to any size                                 cpu/fitting.py
+the 6th                        filled in; and from now on there is one
+                               executable that fits itself to any size     cpu/fitting.py
 in the next process            that is found on disk                       recalling.py
 """
 
@@ -67,7 +67,7 @@ class Fitted(Executable):
 
 
 def fit_to_sizes(plan: Plan, recorded: Recorded, bind: Bind) -> None:
-    """Makes a plan for all sizes of one for some, if their outline is trusted and can be one."""
+    """Makes a plan for all sizes of one that was filled in for some, if it can be one."""
     if _digest(recorded.nodes) == 0:
         return
     found = _mould_for(recorded)
