@@ -186,6 +186,8 @@ def wrote_to_data(x: Any, value: Any, first: int) -> bool:
         return False
     if node.grad_to is not None or x._node.grad_to is not None or value._share is not None:
         return False
+    if x._node.meta is not old.meta:  # it shows other dtypes' bits
+        return False
     if node.meta is not old.meta or old.meta.strides is not None or old.spent or node.spent:
         return False
     if not is_detached(share.path) or state.inference or state.flusher is not None:
