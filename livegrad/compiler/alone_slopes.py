@@ -1,6 +1,6 @@
 """Gradients of weights of channels by themselves (depthwise): channels are lanes.
 
-    for each part of the images, for each 16 channels
+    for each part of the images, for each 16 channels, a vector of them at a time
         for each image
             image ──► places, channels       zeros around it
             gradients ──► windows, channels
@@ -28,7 +28,8 @@ from livegrad.compiler.values import Operand, Value, bytes_of
 from livegrad.dtypes import DType
 from livegrad.graph.symbol import most
 
-LANES = 16
+# Of an item: as many as hosts' vectors have at most.
+CHANNELS = 16
 
 
 class Dim(NamedTuple):
@@ -46,10 +47,10 @@ def scratch_bytes(dims: list[tuple[int, ...]], taps: int, itemsize: int) -> int:
     sums; and where each place of an image goes. Of a dim: size, windows, places, stride, dilation,
     before."""
     (height, lines, *_), (width, windows, *_) = dims
-    places = -(-(height * width) // LANES) * LANES
+    places = -(-(height * width) // CHANNELS) * CHANNELS
     vectors = _extent(dims[0]) * _extent(dims[1]) + 1
-    vectors += -(-(lines * windows) // LANES) * LANES + -(-taps // LANES) * LANES
-    return places * 8 + vectors * LANES * itemsize
+    vectors += -(-(lines * windows) // CHANNELS) * CHANNELS + -(-taps // CHANNELS) * CHANNELS
+    return places * 8 + vectors * CHANNELS * itemsize
 
 
 def _extent(dim: tuple[int, ...]) -> int:
@@ -66,7 +67,7 @@ def generate_alone_slopes(b: Builder, taps: tuple[int, int], beside: bool, dtype
 
 class _AloneSlopes:
     def __init__(self, b: Builder, taps: tuple[int, int], beside: bool, dtype: DType) -> None:
-        self.b, self.taps, self.beside = b, taps, beside
+        self.b, self.taps, self.beside, self.lanes = b, taps, beside, b.lanes
         self.element = memory_element(dtype)
         self.kind, self.size = b.vector(self.element), bytes_of(self.element)
         args, self.begin, self.end, ctx = b.params
@@ -79,7 +80,7 @@ class _AloneSlopes:
         self.down, self.along = Dim(*told[: len(Dim._fields)]), Dim(*told[len(Dim._fields) :])
         self.places = b.mul(self.down.size, self.along.size)
         self.windows = b.mul(self.down.windows, self.along.windows)
-        self.groups = b.udiv(b.add(self.channels, LANES - 1), LANES)
+        self.groups = b.udiv(b.add(self.channels, CHANNELS - 1), CHANNELS)
         lines, self.pitch = [
             self._extent(*x) for x in zip((self.down, self.along), taps, strict=True)
         ]
@@ -98,11 +99,13 @@ class _AloneSlopes:
 
     def _whole(self, count: Value) -> Value:
         """As many in whole vectors."""
-        return self.b.and_(self.b.add(count, LANES - 1), -LANES)
+        return self.b.and_(self.b.add(count, self.lanes - 1), -self.lanes)
 
     def _vector(self, base: Value, number: Operand) -> Value:
         """The address so many vectors away."""
-        return self.b.gep(base, "i8", self.b.mul(self.b.const("i64", LANES * self.size), number))
+        return self.b.gep(
+            base, "i8", self.b.mul(self.b.const("i64", self.lanes * self.size), number)
+        )
 
     def emit(self) -> None:
         """All items."""
@@ -112,15 +115,22 @@ class _AloneSlopes:
             b.store(b.const(self.kind, 0), self._vector(self.region, place.index))
         with b.loop(self.begin, self.end) as item:
             part = b.udiv(item.index, self.groups)
-            self.channel = b.mul(b.urem(item.index, self.groups), LANES)
-            for tap in range(self.taps[0] * self.taps[1]):
-                b.store(b.const(self.kind, 0), self._vector(self.totals, tap))
-            first = b.mul(part, self.each)
-            with b.loop(first, b.add(first, self.each)) as image:
-                self._bring(image.index)
-                with b.loop(0, self.down.windows, self._lines()) as line:
-                    self._block(line.index)
-            self._hand_out(part)
+            first = b.mul(b.urem(item.index, self.groups), CHANNELS)
+            end = b.smin(b.add(first, CHANNELS), self.channels)
+            with b.loop(first, end, self.lanes) as channel:
+                self.channel = channel.index
+                self._vector_of_channels(part)
+
+    def _vector_of_channels(self, part: Value) -> None:
+        b = self.b
+        for tap in range(self.taps[0] * self.taps[1]):
+            b.store(b.const(self.kind, 0), self._vector(self.totals, tap))
+        first = b.mul(part, self.each)
+        with b.loop(first, b.add(first, self.each)) as image:
+            self._bring(image.index)
+            with b.loop(0, self.down.windows, self._lines()) as line:
+                self._block(line.index)
+        self._hand_out(part)
 
     def _lines(self) -> Value:
         """Lines of windows of a block."""
@@ -143,7 +153,7 @@ class _AloneSlopes:
             ]
             there = b.icmp("slt", place.index, self.places)
             at = b.select(there, b.add(b.mul(line, self.pitch), column), self.around)
-            b.store(b.mul(at, LANES * self.size), b.gep(self.table, "i64", place.index))
+            b.store(b.mul(at, self.lanes * self.size), b.gep(self.table, "i64", place.index))
 
     # --------------------------------------------------------------------------- what is brought
 
@@ -164,11 +174,11 @@ class _AloneSlopes:
         b = self.b
         last = b.sub(self.channels, 1)
         first = b.mul(image, self.channels)
-        numbers = [b.smin(b.add(self.channel, i), last) for i in range(LANES)]
+        numbers = [b.smin(b.add(self.channel, i), last) for i in range(self.lanes)]
         lines = [
             b.gep(base, self.element, b.mul(b.add(first, number), count)) for number in numbers
         ]
-        with b.loop(0, count, LANES) as place:
+        with b.loop(0, count, self.lanes) as place:
             mask = b.lane_mask(b.sub(count, place.index))
             square = [b.load(self.kind, b.gep(x, self.element, place.index), mask) for x in lines]
             for i, x in enumerate(turned_square(b, square)):
@@ -216,12 +226,14 @@ class _AloneSlopes:
     def _hand_out(self, part: Value) -> None:
         """Sums, turned again: a line of places per channel."""
         b, count = self.b, self.taps[0] * self.taps[1]
-        for first in range(0, count, LANES):
-            square = [b.load(self.kind, self._vector(self.totals, first + i)) for i in range(LANES)]
+        for first in range(0, count, self.lanes):
+            square = [
+                b.load(self.kind, self._vector(self.totals, first + i)) for i in range(self.lanes)
+            ]
             for i, x in enumerate(turned_square(b, square)):
                 channel = b.add(self.channel, i)
                 line = b.mul(b.add(b.mul(part, self.channels), channel), count)
                 place = b.gep(self.result, self.element, b.add(line, first))
-                left = b.const("i64", min(count - first, LANES))
+                left = b.const("i64", min(count - first, self.lanes))
                 left = b.select(b.icmp("slt", channel, self.channels), left, 0)
                 b.store(x, place, b.lane_mask(left))

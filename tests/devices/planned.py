@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from livegrad.compiler.alone_slopes import generate_alone_slopes
 from livegrad.compiler.channel_lanes import generate_channel_lanes
 from livegrad.compiler.columns import generate_columns
 from livegrad.compiler.few_rows import generate_product
@@ -169,7 +170,9 @@ def run_step(memory: Memory, step: Step) -> None:
     else:
         for block in step.blocks:
             slots = memory.slots(block)
-            if step.kind in KINDS:
+            if step.signature[0] is generate_alone_slopes:
+                run_alone_slopes(memory, slots, step.signature)
+            elif step.kind in KINDS:
                 KINDS[step.kind](memory, slots, step.signature)
             else:
                 Loops(memory, slots, step.signature, [x for _, x in step.calls]).run()
@@ -279,6 +282,21 @@ def run_sparse(memory: Memory, slots: list[int], signature: Any) -> None:
             if not 0 <= column < size:
                 raise Refused(1, column)
         out[row] = values[part] @ dense[columns[part]]
+
+
+def run_alone_slopes(memory: Memory, slots: list[int], signature: Any) -> None:
+    """Gradients of weights of channels by themselves: see compiler/alone_slopes.py."""
+    _, taps, _, dtype = signature
+    _, result, gradients, images, parts, each, channels, *told = slots
+    sizes, counts, *lie = zip(told[:5], told[5:], strict=True)
+    g = memory.view(gradients, dtype, (parts, each, channels, *counts))
+    x = memory.view(images, dtype, (parts, each, channels, *sizes))
+    out = memory.view(result, dtype, (parts, channels, *taps))
+    for tap in np.ndindex(*taps):
+        at = [np.arange(counts[d]) * lie[0][d] + tap[d] * lie[1][d] - lie[2][d] for d in range(2)]
+        there = [(where >= 0) & (where < size) for where, size in zip(at, sizes, strict=True)]
+        seen = x[..., at[0].clip(0, sizes[0] - 1)[:, None], at[1].clip(0, sizes[1] - 1)]
+        out[:, :, *tap] = (g * seen * (there[0][:, None] & there[1])).sum((1, 3, 4))
 
 
 KINDS = {

@@ -193,7 +193,7 @@ sight.pieces.is_ready(True)
 w, total = lg.ones(3, 7), 0.0
 for n in range(8, 40):
     if n == 20:
-        while any(not task.is_over() for task in aside._RUNNING):
+        while any(not task.is_over() for task in aside._BEGUN):
             time.sleep(0.01)
     x = lg.arange(n * 3, dtype=lg.float32).reshape(n, 3)
     total += (x.sin() @ w).softmax(0).sum().item()
@@ -230,7 +230,7 @@ optimiser = lg.optim.Adam(model.parameters(), lr=0.01)
 seen, before = hashlib.sha256(), 0
 for step in range(30):
     if step == 15:
-        while any(not task.is_over() for task in aside._RUNNING):
+        while any(not task.is_over() for task in aside._BEGUN):
             time.sleep(0.01)
     if step == 25:
         before = counters.donations

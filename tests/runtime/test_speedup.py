@@ -90,7 +90,7 @@ def test_a_program_that_ends_does_not_wait(python, tmp_path, is_stored):
         + """
 from livegrad.runtime.cpu import background
 background._SOURCE = "import time; time.sleep(600)"
-background._POLITELY = background._SOURCE
+background._polite = lambda source: background._SOURCE
 started = []
 spawn = os.posix_spawn
 def noted(*args, **options):
@@ -197,7 +197,7 @@ def test_a_failure_over_there_leaves_everything_as_it_is(python, tmp_path):
         + """
 from livegrad.runtime.cpu import background
 background._SOURCE = "raise SystemExit(1)"
-background._POLITELY = background._SOURCE
+background._polite = lambda source: background._SOURCE
 flushes(3000, lambda: Speedup.decided)
 print(Speedup.decided, Speedup.made, (lg.ones(2) + 1).tolist())
 """

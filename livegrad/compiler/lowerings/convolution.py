@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from livegrad.compiler.access import axis_strides, own_index, resolve
-from livegrad.compiler.alone_slopes import LANES, generate_alone_slopes, scratch_bytes
+from livegrad.compiler.alone_slopes import CHANNELS, generate_alone_slopes, scratch_bytes
 from livegrad.compiler.binder import THREAD_WORK, patched
 from livegrad.compiler.channel_slopes import LEAST_CHANNELS
 from livegrad.compiler.describe import Describer, Windows
@@ -212,10 +212,10 @@ class AloneSlopes(Kernel):
         parts, channels, *taps = node.meta.shape
         dims, size = _dims(node, x.meta.shape, g.meta.shape[2:], taps, 2), node.meta.dtype.itemsize
         each = x.meta.shape[0] // parts
-        slots = [parts * -(-channels // LANES), 0, 0, 0, parts, each, channels]
+        slots = [parts * -(-channels // CHANNELS), 0, 0, 0, parts, each, channels]
         for length, count, _, *lie in dims:
             slots += [length, count, *lie]
-        work = each * LANES * prod(g.meta.shape[2:]) * prod(taps)
+        work = each * CHANNELS * prod(g.meta.shape[2:]) * prod(taps)
         grain = most(1, THREAD_WORK // most(1, work))
         scratch = scratch_bytes(dims, prod(taps), size)
         block = Block(slots, patched(draft.where, node, g, x), grain, scratch)

@@ -119,7 +119,7 @@ MATMUL = Op(
     "matmul",
     "kernel",
     # Two inputs of rank 2 or more; leading dims are batches, broadcast like elementwise operands.
-    infer=_matmul_infer,
+    infer=lambda *given: _matmul_infer(*given),
     ref=lambda n, a, b: np.matmul(a, b),
     lower=lowered_by("product.Product"),
     flops=lambda node: node.meta.numel * node.inputs[0].meta.shape[-1],
