@@ -964,6 +964,15 @@ def test_a_refused_resize_leaves_the_shape():
     assert side.writes()["b"] == 0
 
 
+def test_a_refused_set_leaves_the_storage():
+    """PyTorch gives a tensor of inference mode its new storage before it refuses to."""
+    side = TorchSide()
+    side.run("a = T.ones(1)")
+    side.run("with T.inference_mode(): b = T.arange(6.0).reshape(2, 3).t()")
+    assert isinstance(side.run("b.set_(a)"), RuntimeError)
+    assert side.variables["b"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
 def test_a_refused_write_leaves_a_shape_that_was_given_before_it():
     lines = ["a = T.ones(3).expand(2, 3)", "a.t_().mul_(2)", "check()"]
     assert difference(*lines) is None
@@ -1018,6 +1027,18 @@ def test_a_fault_of_the_fuzzer_is_a_finding_and_ends_no_process():
         campaign.run(f"test:{i}")
     assert campaign.programs == 2
     assert {f.difference.kind for f in campaign.findings} == {"a fault of the fuzzer"}
+
+
+def fail_to_write(seed):
+    raise RuntimeError("the storage has shrunk")
+
+
+def test_a_fault_while_a_program_is_written_is_a_finding(monkeypatch):
+    monkeypatch.setattr("differential.campaign.program", fail_to_write)
+    campaign = Campaign()
+    campaign.run("test:0")
+    assert campaign.programs == 1
+    assert [f.difference.kind for f in campaign.findings] == ["a fault of the fuzzer"]
 
 
 @pytest.mark.parametrize(

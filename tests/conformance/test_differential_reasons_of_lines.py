@@ -71,6 +71,19 @@ RESHAPED = [
     "with T.no_grad(): f.mul_(2)",
 ]
 LEARNT = ["b = T.ones(3, requires_grad=True); o = T.optim.SGD([b], 0.5)", "b.sum().backward()"]
+OF_OTHER_SHAPE = [
+    "e = T.ones(3, requires_grad=True); f = e[...]",
+    "e.data = T.arange(6.0).reshape(2, 3)",
+]
+OF_EACH = [
+    "d = T.ones(2, 3, requires_grad=True)",
+    "e = T.func.vmap(T.func.grad(lambda t: (t ** 3).sum()))(d.unsqueeze(-1))",
+]
+OF_CALL = [
+    "m = T.nn.Linear(2, 2); [p.data.fill_(0.5) for p in m.parameters()]",
+    "a = m(T.func.functional_call(m, m.state_dict(), (T.ones(3, 2),))); h = [r for r in a]",
+]
+BYTES = "b = T.ones((), dtype=T.uint8); d = T.tensor([-0.5, 0.75])"
 PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
 
 
@@ -340,6 +353,15 @@ PARTS_OF_LEAF = ["b = T.ones(2, 3, requires_grad=True); d = b[0]; e = b[1]"]
             "former shape",
         ),
         ([UNBOUND, f"f.requires_grad_() if {OTHER} else None", "check()"], None),
+        ([*OF_OTHER_SHAPE, "(e * e).sum().backward()", "check()"], "to the shape of then"),
+        ([*OF_OTHER_SHAPE, f"(e * (1 + {OTHER})).sum().backward()", "check()"], None),
+        ([*OF_EACH, "d.data.mul_(2)", "e.sum().backward()", "check()"], "also by transforms"),
+        ([*OF_EACH, f"(e * (1 + {OTHER})).sum().backward()", "check()"], None),
+        ([*OF_CALL, "a.data = T.ones(1, 2)", "a.add_(6)", "check()"], "no view any more"),
+        ([*OF_CALL, f"a.add_(6) if {OTHER} else a.data.add_(6)", "check()"], None),
+        ([BYTES, "T.any(d, 0, out=b)", "check()"], "of bytes"),
+        ([BYTES, "T.all(d, dim=0, out=b)", "check()"], "of bytes"),
+        ([BYTES, f"T.any(d * 4, 0, out=b).mul_(1 + {OTHER})", "check()"], None),
     ],
 )
 def test_a_reason_explains_what_it_is_for_alone(lines: list[str], explained: str | None) -> None:

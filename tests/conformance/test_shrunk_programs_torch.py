@@ -593,6 +593,21 @@ for update in ("SGD", "SGD, momentum=0.5", "Adam", "RMSprop", "Adagrad", "Adadel
                 "w = v = None" if len(before) >= len(after) else "check()",
                 "check()",
             )
+for x in ("x[0]", "x", "x[0, :1]", "x[0, 0]", "x[0, :0]", "x[:, :0]", "x.mT.contiguous().mT"):
+    sizes = ((), (4,), (3,), (1, 4), (2, 4), (4, 1), (1, 1), (2, 1), (3, 4), (0, 4), (1, 1, 4))
+    PROGRAMS[f"linear adds to {x} biases of any shape that fits"] = (
+        f"x = T.arange(12.0).reshape(2, 2, 3); x = ({x}).requires_grad_()",
+        *[
+            line
+            for n, shape in itertools.product((12, 3), (*sizes, (2, 1, 4), (2, 2, 4), (5, 2, 1, 4)))
+            for line in (
+                f"w = T.arange({n}.0).reshape(-1, 3); y = x * 1",
+                f"b = T.ones({shape}, requires_grad=True); y = F.linear(x, w, b)",
+                "(y * 0.1).sin().sum().backward()",
+                "check()",
+            )
+        ],
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

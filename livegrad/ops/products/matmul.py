@@ -377,7 +377,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Args:
         input: (…, in).
         weight: (out, in).
-        bias: (out), or None.
+        bias: (out), or what broadcasts to the result, or None.
 
     Example:
         >>> F.linear(lg.ones(2, 3), lg.ones(4, 3), lg.zeros(4)).shape
@@ -390,16 +390,27 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     try:
         return record(LINEAR, (input, weight, bias), (True,))
     except RuntimeError:
-        if not _is_added_to_product(input, bias):
+        x, w, b = node_of(input).meta, node_of(weight).meta, node_of(bias).meta
+        in_rows = _is_added_in_rows(x, b)
+        if in_rows and (b.ndim < 2 or w.ndim != 2 or not x.ndim):
             raise
+    if in_rows:
+        rows = addmm(bias, _rows(input), transposed(weight))
+        return reshape_to(rows, (*x.shape[:-1], w.shape[0]))
+    return _added_in_place(input, weight, bias)
+
+
+def _is_added_in_rows(x: Meta, bias: Meta) -> bool:
+    """Whether PyTorch adds the bias to a matrix, in which all dims but the last are merged."""
+    is_vector = bias.ndim == 1 or sum(n != 1 for n in bias.shape) == 1
+    return x.ndim == 2 or (x.contiguous and is_vector)
+
+
+@in_low
+def _added_in_place(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """With a bias of any shape that broadcasts to the product, and any dtype that can be cast."""
     product = record(LINEAR, (input, weight), (False,))
-    return fitted(add(product, bias), node_of(product).meta)
-
-
-def _is_added_to_product(input: Tensor, bias: Tensor) -> bool:
-    """Whether PyTorch adds the bias in place, hence one of any dtype that can be cast."""
-    x, b = node_of(input).meta, node_of(bias).meta
-    return x.ndim != 2 and not x.contiguous and b.dtype is not x.dtype
+    return row_major(fitted(add(product, bias), node_of(product).meta))
 
 
 # -------------------------------------------------------------------- products of fixed rank

@@ -98,8 +98,9 @@ class Campaign:
     def run(self, seed: str) -> None:
         """Runs the program of a seed; remembers what none of the known reasons explains."""
         with quietly():
-            lines = program(seed)
+            lines: list[str] = []
             try:
+                lines = program(seed)
                 found = self.judged(lines)
             except Exception as error:  # of the harness's own: the programs after this one go on
                 fault = Difference(0, "a fault of the fuzzer", repr(error))

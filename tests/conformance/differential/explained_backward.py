@@ -32,7 +32,7 @@ HOOKED_AGAIN = re.compile(
 )
 GIVEN_SHAPE = (
     "a leaf has a gradient of the shape that `.data` gave it; PyTorch refuses one while something "
-    "that was computed from it before is there"
+    "that was computed from it before is there, or sums it to the shape of then"
 )
 CONVERTED = (
     "a leaf that `.data` gave another dtype has all of its gradients; PyTorch's autograd.grad does "
@@ -90,6 +90,20 @@ def is_passed(x: Any, functions: Sequence[Any]) -> bool:
 def shape_of(x: torch.Tensor) -> str:
     """A shape as PyTorch's messages have it."""
     return ", ".join(map(str, x.shape))
+
+
+def is_summed_to_former_shape(x: Any, mine: Sequence[float]) -> bool:
+    """Whether PyTorch's gradient of a leaf is `mine`, summed to the shape that it had before."""
+    if not isinstance(x, torch.Tensor) or is_stale(x) or not (x.is_leaf and x.requires_grad):
+        return False
+    former = torch.autograd.graph.get_gradient_edge(x).node._input_metadata[0].shape
+    if x.grad is None or len(mine) != x.numel() or tuple(former) == tuple(x.shape):
+        return False
+    try:
+        summed = torch.tensor(mine, dtype=torch.float64).view(x.shape).sum_to_size(former)
+        return torch.allclose(summed.expand_as(x), x.grad.double(), rtol=1e-4)
+    except RuntimeError:  # it was none that this one could be summed to
+        return False
 
 
 def go_to_unwritable(tensors: Sequence[Any]) -> bool:

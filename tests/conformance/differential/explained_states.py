@@ -12,11 +12,13 @@ import torch
 from .compare import flat
 from .explained_backward import (
     CONVERTED,
+    GIVEN_SHAPE,
     OLD_SHAPE,
     SMALLER_BASE,
     asked_for,
     has_former_shape,
     is_of_converted,
+    is_summed_to_former_shape,
 )
 from .explained_values import (
     HIDDEN_WHOLE,
@@ -91,7 +93,7 @@ LEAF_BEFORE = "a view that was made a leaf stays one; PyTorch's not, if it had b
 NO_GAPS = "a copy with a part replaced has no gaps; PyTorch's has those of what it is a copy of"
 GIVEN_UP = r"Output \d+ of [A-Z][a-z]+ is a|A view was created in (inference|no_grad) mode"
 RETAINED = re.compile(r"\w+ = (\w+)\.grad$")
-GRADIENTS = ("T.autograd.grad(", "T.func.", "T.autograd.functional.")
+GRADIENTS = re.compile(r"T\.autograd\.(grad\(|functional\.)|T\.func\.(?!functional_call\()")
 LAYOUT = ("stride", "storage_offset", "is_contiguous")
 FLOWS = ("is_leaf", "requires_grad")
 
@@ -168,6 +170,8 @@ def explanation_of_gradient(
         return SQUARED
     if is_through(x, "max_pool1d(", has_nan, theirs, lines):
         return LAST_NAN
+    if is_summed_to_former_shape(x, numbers_of(detail.partition(", livegrad ")[2])):
+        return GIVEN_SHAPE
     if any(isinstance(y, torch.Tensor) and ends_beyond_its_base(y) for y in theirs.values()):
         return SMALLER_BASE
 
@@ -425,7 +429,7 @@ def family(x: Any) -> Any:
 
 def gradients_in(lines: Sequence[str]) -> set[str]:
     """The variables that are gradients, or made from some."""
-    return made_after(lambda line: any(call in line for call in GRADIENTS), lines)
+    return made_after(lambda line: GRADIENTS.search(line) is not None, lines)
 
 
 def retained_gradients(lines: Sequence[str], theirs: dict[str, Any]) -> set[str]:

@@ -20,6 +20,7 @@ from .undefined import (
     HALF_WAY,
     MASKED_INFINITY,
     MASKED_NAN,
+    OF_BYTES,
     ONE_GRADIENT,
     OVERLAPPING,
     OVERLAPPING_BACK,
@@ -49,6 +50,7 @@ NOTED = {
     ZERO_TO: ("value", "grad value", "log"),
     TOO_LARGE: ("value", "grad value", "log"),
     COPIED_OVERLAP: ("value", "grad value", "log"),
+    OF_BYTES: ("value", "grad value", "log"),
     SORTED_IN_PLACE: ("value", "grad value", "log"),
 }
 
@@ -170,7 +172,8 @@ def is_gradient(x: Any, torchs: dict[str, Any]) -> bool:
 def is_written_beside_transform(program: str) -> bool:
     """Whether what a transform returned, or was given, is written so that PyTorch does not see."""
     made = re.findall(r"^(\w+) = T\.func\.vmap\(", program, re.MULTILINE)
-    made += re.findall(r"= T\.func\.grad\(.*\)\((\w+)\)$", program, re.MULTILINE)
+    of_gradients = r"= T\.func\.(?:vmap\(T\.func\.)?grad\(.*\)\((\w+)(?:\.unsqueeze\(-1\))?\)$"
+    made += re.findall(of_gradients, program, re.MULTILINE)
     return any(re.search(rf"\b{name}\.(data|detach\(\))\.\w+_\(", program) for name in made)
 
 

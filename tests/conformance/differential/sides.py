@@ -85,16 +85,24 @@ def version(x: Any) -> int:
 AFTER_RESHAPING = re.compile(r"\bt_\(\)\.\w+_\(")
 
 
-def restore_shapes(shown: list[tuple[torch.Tensor, Any, Any, int]]) -> None:
-    """Undoes what PyTorch does to tensors before it refuses to reshape or to resize them."""
-    for x, shape, stride, offset in shown:
-        if (x.shape, x.stride()) == (shape, stride):
+def restore_places(shown: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Undoes what PyTorch does to tensors before it refuses to reshape, resize or set them.
+
+    With each of them goes another one, which shows what it showed before.
+    """
+    for x, before in shown:
+        if place_of(x) == place_of(before):
             continue
         if x.is_inference():
             with torch.inference_mode():
-                x.as_strided_(shape, stride, offset)
+                x.set_(before)
         else:
-            x.data = x.detach().as_strided(shape, stride, offset)
+            x.data = before
+
+
+def place_of(x: torch.Tensor) -> tuple[Any, ...]:
+    """Which elements of which storage a tensor shows."""
+    return x.untyped_storage()._cdata, x.shape, x.stride(), x.storage_offset()
 
 
 # What is said when all that the line writes before has been written.
@@ -148,13 +156,13 @@ class TorchSide(Side):
         before = [
             (x.untyped_storage(), x.untyped_storage().clone()) for x in self.tensors().values()
         ]
-        shown = [(x, x.shape, x.stride(), x.storage_offset()) for x in self.tensors().values()]
+        shown = [(x, x.detach()) for x in self.tensors().values()]
         self.dropped |= {k: v for k, v in self.variables.items() if k in names(line).drops}
         with self.otherwise("T.func." not in line):  # which takes no hooks on what is saved
             error = super().run(line)
         if error is not None and not may_be_half_done(line, error):
             if not AFTER_RESHAPING.search(line):
-                restore_shapes(shown)
+                restore_places(shown)
             for storage, copy in before:
                 if storage.nbytes() == copy.nbytes():
                     storage.copy_(copy)

@@ -50,6 +50,8 @@ COPIED_OVERLAP = (
 
 SORTED_IN_PLACE = "equal numbers along an expanded dim have a median; PyTorch sorts where they lie"
 
+OF_BYTES = "any and all ask whether numbers are 0; PyTorch of bytes that it makes of them for `out`"
+
 MASKED_NAN = (
     "what a mask hides is hidden, also a NaN: PyTorch's attention shows it, or not, by how many "
     "dims there are"
@@ -62,6 +64,7 @@ ON_THE_WAY = (  # refusals of what is met after some gradients may have been bro
     "derivative for .* is not implemented|the gradient of a tensor that was given another shape|"
     r"Function \w+ returned an invalid gradient"
 )
+TRUTH = re.compile(r"\b(any|all)\(.*\bout=")
 MEDIAN = re.compile(r"\bT\.(nan)?median\(\w+, dim=")
 WITH_PART = re.compile(r"\b(select|slice|diagonal)_scatter\(")
 ATTENTION = re.compile(r"scaled_dot_product_attention\(.*(?:is_causal=True|attn_mask=)")
@@ -121,6 +124,9 @@ def notes(
             found.add(MASKED_INFINITY)
     if MEDIAN.search(line) and any(map(is_expanded, tensors)):
         found.add(SORTED_IN_PLACE)
+    as_bytes = TRUTH.search(line) and any(write.to.dtype is torch.uint8 for write in writes)
+    if as_bytes and any(map(is_lost_in_bytes, tensors)):
+        found.add(OF_BYTES)
     if WITH_PART.search(line) and any(map(overlaps_itself, tensors)):
         found.add(COPIED_OVERLAP)
     in_no_order = IN_NO_ORDER.search(line) is not None
@@ -153,6 +159,12 @@ def is_too_large(x: torch.Tensor) -> bool:
     if not values.is_floating_point() or not values.isfinite().all():
         return False
     return bool(values.square().sum().isinf())
+
+
+def is_lost_in_bytes(x: torch.Tensor) -> bool:
+    """Whether numbers that are not 0 would be, as bytes."""
+    values = x.detach()
+    return bool(((values != 0) & (values.to(torch.uint8) == 0)).any())
 
 
 def may_write(line: str) -> bool:
