@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 import numpy as np
 
 from livegrad import creation
-from livegrad.graph.handle import BareHandle, Handle, node_of, path_of
+from livegrad.graph.handle import BareHandle, Handle, node_of, path_of, wrap
 from livegrad.graph.layout import may_overlap
+from livegrad.graph.node import Node
 from livegrad.graph.op import Op
 from livegrad.graph.overlap import AT_ALL, PARTLY, check_overlap
 from livegrad.graph.record import binary
@@ -167,6 +168,8 @@ def inplace(
         node, first = node_of(self), -1
         if node.grad_to is not None:
             prepare_write(self, expanded)
+            if self._node is not node:  # hooks were left behind, which as an operand it has
+                args, options = _of_former(self, node, args, options)
             first = next_index()
         elif self._share is not None:
             first = next_index()
@@ -191,6 +194,12 @@ def inplace(
     method.__name__ = f"{getattr(function, '__name__', 'method')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', '')}`."
     return method
+
+
+def _of_former(x: Tensor, node: Node, args: Any, options: Any) -> tuple[Any, Any]:
+    """Arguments of which `x` is the value that it was before it was shown anew."""
+    args = tuple([wrap(node) if a is x else a for a in args])
+    return args, {name: wrap(node) if a is x else a for name, a in options.items()}
 
 
 def comparing(function: Binary) -> Callable[[Tensor, Operand], Tensor]:

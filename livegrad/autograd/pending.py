@@ -24,7 +24,7 @@ from livegrad.graph.handle import node_of
 from livegrad.graph.layout import is_dense
 from livegrad.graph.meta import Meta
 from livegrad.graph.node import LeafRef, Node, Spec
-from livegrad.graph.op import Op
+from livegrad.graph.op import Op, flows_of
 from livegrad.graph.record import append
 from livegrad.graph.site import user_site
 from livegrad.graph.state import LOCAL, STATES, Runtime, lock_gradients, unlock_gradients
@@ -138,20 +138,6 @@ def walk(root: Node, over_values: bool) -> Walk | None:
                 interior.append(x)
                 fetch_slot(x, _INPUTS)
     return found
-
-
-def flows_of(spec: Spec, inputs: int) -> tuple[int, ...]:
-    """The inputs that have a gradient rule; none if the ordinary walk must go this way: through
-    a composite differentiated by parts, or to a rule that may raise."""
-    rules: Any = spec.op.grads
-    if rules is None:
-        return ()
-    if spec.op.kind == "elementwise":  # rules are per operand, some of which are numbers
-        pattern = spec.attrs[1]
-        rules = [r for r, letter in zip(rules, pattern, strict=True) if letter == "t"]
-    if any([getattr(rules[i], "may_refuse", False) for i in range(inputs)]):
-        return ()
-    return tuple([i for i in range(inputs) if rules[i] is not None])
 
 
 @hot

@@ -47,6 +47,20 @@ def may_refuse(rule: GradRule) -> GradRule:
     return rule
 
 
+def flows_of(spec: Spec, inputs: int) -> tuple[int, ...]:
+    """The inputs that have a gradient rule; none if the ordinary walk must go this way: through
+    a composite differentiated by parts, or to a rule that may raise."""
+    rules: Any = spec.op.grads
+    if rules is None:
+        return ()
+    if spec.op.kind == "elementwise":  # rules are per operand, some of which are numbers
+        pattern = spec.attrs[1]
+        rules = [r for r, letter in zip(rules, pattern, strict=True) if letter == "t"]
+    if any([getattr(rules[i], "may_refuse", False) for i in range(inputs)]):
+        return ()
+    return tuple([i for i in range(inputs) if rules[i] is not None])
+
+
 def not_implemented_in_torch(name: str) -> GradRule:
     """The gradient rule of an operation for which PyTorch has none: it raises, as there."""
 

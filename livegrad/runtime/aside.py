@@ -10,20 +10,21 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from importlib import import_module
 from typing import Any
 
 from livegrad.compiler.expand import Recorded
 from livegrad.runtime.cpu.background import Task, is_possible
+from livegrad.runtime.cpu.fitting import native_fit
 from livegrad.runtime.cpu.known import is_on
+from livegrad.runtime.resizing import store_from
 from livegrad.runtime.structure import Structure, read_structure
 
 # So many sizes show that an outline is right: see compiler/sizes.py.
 EXAMPLES = 5
-_SOURCE = "from livegrad.runtime.aside import main; main()"
 # Structures in which other sizes are equal: one of them has its examples first.
 _MOST_WAYS = 8
-_MOST_RUNNING = 4
+# At a time, and in the life of a program: one of thousands of structures lists most of them.
+_MOST_RUNNING, _MOST_BEGUN = 4, 64
 
 
 def is_to_be_had() -> bool:
@@ -67,34 +68,30 @@ class Aside:
             self._made = text
             self._examples.clear()
             with contextlib.suppress(OSError):  # then nothing comes of it
-                self._task = Task(_SOURCE, json.dumps([_modules(), examples]).encode())
-                _RUNNING.append(self._task)
+                self._task = Task(_source(), json.dumps(examples).encode())
+                _BEGUN.append(self._task)
 
 
-# What other processes are at, of all structures.
-_RUNNING: list[Task] = []
+# What other processes are at, or were, for all structures.
+_BEGUN: list[Task] = []
 
 
 def _may_begin() -> bool:
-    if len(_RUNNING) >= _MOST_RUNNING:
-        _RUNNING[:] = [task for task in _RUNNING if not task.is_over()]
-    return len(_RUNNING) < _MOST_RUNNING
+    if len(_BEGUN) < _MOST_RUNNING:
+        return True
+    return len(_BEGUN) < _MOST_BEGUN and sum([not x.is_over() for x in _BEGUN]) < _MOST_RUNNING
 
 
-def _modules() -> list[str]:
-    """The imported modules of the package: operations are known by name once theirs are."""
+def _source() -> str:
+    """What the other process runs: operations are known by name once their modules, those that are
+    imported here, are imported there."""
     package = __name__.partition(".")[0]
-    return [name for name in list(sys.modules) if name.partition(".")[0] == package]
+    modules = [name for name in list(sys.modules) if name.partition(".")[0] == package]
+    return f"import {', '.join(modules)}; from {__name__} import main; main()"
 
 
 def main() -> None:
     """The other process: makes a plan for any size of what stands on standard input, and the native
     code that fits it, if that is on no disk."""
-    from livegrad.runtime.cpu.fitting import native_fit
-    from livegrad.runtime.resizing import store_from
-
     native_fit()
-    modules, examples = json.load(sys.stdin)
-    for name in modules:
-        import_module(name)
-    store_from([read_structure(told).recorded() for told in examples])
+    store_from([read_structure(told).recorded() for told in json.load(sys.stdin)])

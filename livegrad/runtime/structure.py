@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from livegrad.autograd.pending import flows_of
 from livegrad.compiler.expand import Recorded, make_node
 from livegrad.graph.handle import LEAF
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Site, Spec
+from livegrad.graph.op import flows_of
 from livegrad.graph.written import Unwritable, plain, read, text_of
 from livegrad.runtime.cpu.pieces.families import numbered
 

@@ -393,3 +393,16 @@ def test_a_hook_after_the_gradient_has_come_returns_nothing():
     with pytest.raises(RuntimeError, match="should return None"):
         x.sum().backward()
     assert x.grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("part", [lambda d: d.view(2), lambda d: d[0], lambda d: d])
+def test_a_hook_on_what_is_written_with_itself_sees_the_operand(part):
+    """What is written is a part of the whole from then on; as an operand it is what it was."""
+    x = lg.tensor([[1.0, 2.0]], requires_grad=True)
+    f = part(x.square())
+    seen = []
+    f.register_hook(lambda g: seen.append(g.flatten().tolist()) or g + 1)
+    f.add_(f, alpha=3)
+    (f.flatten() * lg.arange(2)).sum().backward()
+    assert seen == [[0.0, 3.0] if f._is_view() else [0.0, 4.0]]
+    assert x.grad.tolist() == [[2.0, 20.0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import livegrad as lg
 from livegrad.graph.state import LOCAL
 
@@ -171,3 +173,14 @@ def test_a_function_that_fills_in_parts_through_data_records_one_write_for_each(
     (filled * filled).sum().backward()
     assert filled.tolist() == [[0.0, 0.5, 1.0, 1.5]] * 3
     assert w.grad.tolist() == [42.0]
+
+
+@pytest.mark.parametrize(("method", "number"), [("div_", 2), ("add_", 2.5), ("mul_", 1.5)])
+def test_bits_of_a_leaf_are_no_value_of_its(method, number):
+    """A float was written to a leaf through its view as integers."""
+    w = lg.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        getattr(w.view(lg.int32), method)(number)
+    assert w.tolist() == [1.0] * 3
+    w.view(lg.int32).add_(1 << 23)  # the exponent
+    assert w.tolist() == [2.0] * 3

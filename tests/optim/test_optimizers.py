@@ -371,3 +371,50 @@ def test_a_wrapper_of_an_optimiser_that_is_none_itself() -> None:
     x.sum().backward()
     wrapped.step()
     assert x.item() == 0.5
+
+
+STATEFUL = {
+    "SGD": partial(optim.SGD, lr=0.1, momentum=0.9),
+    "Adam": partial(optim.Adam, lr=0.1, amsgrad=True),
+    "Adagrad": partial(optim.Adagrad, lr=0.1),
+    "RMSprop": partial(optim.RMSprop, lr=0.1, momentum=0.9, centered=True),
+    "Rprop": partial(optim.Rprop, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("dtype", [lg.bfloat16, lg.float16, lg.float64], ids=str)
+@pytest.mark.parametrize("name", STATEFUL)
+def test_state_may_be_older_than_a_parameter_s_dtype(name, dtype):
+    """Each is written as it lies in memory: too few bytes were read, or too many written."""
+
+    def trained(change):
+        layer = nn.Linear(5, 3)
+        for p in layer.parameters():
+            p.data = lg.arange(float(p.numel())).reshape(p.shape) / 4 - 1
+        optimizer = STATEFUL[name](layer.parameters())
+        x = lg.arange(10.0).reshape(2, 5) / 8
+        for step in range(4):
+            if step == 2 and change:
+                layer.to(dtype)
+                x = x.to(dtype)
+            optimizer.zero_grad()
+            layer(x).square().sum().backward()
+            optimizer.step()
+        return layer
+
+    changed, same = trained(True), trained(False)
+    for p, expected in zip(changed.parameters(), same.parameters(), strict=True):
+        assert p.dtype is dtype
+        tolerance = 1e-5 if dtype is lg.float64 else 0.03
+        np.testing.assert_allclose(
+            p.detach().float().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance
+        )
+
+
+def test_state_is_complex_where_the_parameter_is():
+    p = nn.Parameter(lg.ones(3))
+    optimizer = optim.Adagrad([p], lr=0.1)
+    p.data = lg.ones(3, dtype=lg.complex64)
+    p.grad = lg.ones(3, dtype=lg.complex64)
+    with pytest.raises(RuntimeError, match="must be complex if it is"):
+        optimizer.step()

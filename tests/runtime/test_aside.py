@@ -31,7 +31,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     monkeypatch.setattr(sight.Policy, "patience", 0.0)
     monkeypatch.setattr(sight, "is_to_be_had", lambda: True)
     monkeypatch.setattr(aside, "Task", Given)
-    monkeypatch.setattr(aside, "_RUNNING", [])
+    monkeypatch.setattr(aside, "_BEGUN", [])
     monkeypatch.setattr(Given, "tasks", [])
     monkeypatch.setattr(Given, "over", False)
     return Given.tasks
@@ -52,7 +52,7 @@ def test_it_is_told_of_some_sizes_and_makes_a_plan_for_all(given, monkeypatch):
         step(10 + n, 30 + n)
     assert counters.plan_misses == planned, "something was planned here"
     assert len(given) == 1
-    examples = [read_structure(told) for told in json.loads(given[0])[1]]
+    examples = [read_structure(told) for told in json.loads(given[0])]
     assert len({x.text() for x in examples}) == aside.EXAMPLES
     (text,) = {x.text_without_sizes() for x in examples}
     assert text is not None
@@ -87,5 +87,23 @@ def test_structures_in_which_other_sizes_are_equal_are_told_apart(given):
         step(10 + n, 30 + n)
         step(10 + n, 10 + n)
     assert len(given) == 1
-    structures = [read_structure(told) for told in json.loads(given[0])[1]]
+    structures = [read_structure(told) for told in json.loads(given[0])]
     assert len({x.text_without_sizes() for x in structures}) == 1
+
+
+def test_a_program_begins_only_so_many_processes(given, monkeypatch):
+    monkeypatch.setattr(aside, "_MOST_RUNNING", 2)
+    monkeypatch.setattr(aside, "_MOST_BEGUN", 3)
+    monkeypatch.setattr(Given, "over", False)
+    for ones in range(6):  # another structure each
+        for n in range(aside.EXAMPLES + 4):
+            x = lg.arange(10.0 + n, requires_grad=True)
+            y = x
+            for _ in range(ones + 2):
+                y = lg.sin(y)
+            y.sum().backward()
+            x.grad.sum().item()
+        if ones == 3:
+            assert len(given) == 2, "as many as may run at a time"
+            Given.over = True
+    assert len(given) == 3

@@ -22,6 +22,7 @@ from livegrad.graph.asked import asked_of
 from livegrad.graph.handle import LEAF, wrap
 from livegrad.graph.meta import Meta, meta_of
 from livegrad.graph.node import Node, Spec
+from livegrad.ops.bookkeeping.update import updated
 
 # Any size but 1 will do: a kernel does not depend on it.
 _SIZE = 7
@@ -125,10 +126,8 @@ def _own(result: Node, number: int) -> Node:
 
 
 def _record_rule(walk: Expander, node: Node, placeholders: list[Node]) -> list[Node]:
-    rule = node.op.expand
-    assert rule is not None
     tensors = [wrap(x) for x in placeholders]
-    results, recorded = in_scratch(node.site, lambda: rule(node.args, *tensors))
+    results, recorded = in_scratch(node.site, lambda: updated(node.op, node.args, tensors))
     for made in recorded:
         walk.lower(made, made.args)
     return [x._node for x in results]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import reduce, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from livegrad.device import CPU
+from livegrad.dtypes import promote_types
 from livegrad.graph import spent
 from livegrad.graph.handle import node_of, wrap
 from livegrad.graph.meta import Meta
@@ -25,7 +26,7 @@ from livegrad.graph.writes import rebind
 from livegrad.native.hot import hot
 from livegrad.ops.bookkeeping.finite import ask_apart, complaint, latest_loss, may_ask
 from livegrad.ops.bookkeeping.pending import Pending
-from livegrad.ops.elementwise.arithmetic import fitted
+from livegrad.ops.elementwise.arithmetic import cast, fitted
 from livegrad.ops.elementwise.conjugate import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from livegrad.ops.shaping.movement import broadcast_to
 
@@ -74,9 +75,15 @@ def registered_once(make: F) -> F:
 
 
 def _check_shapes(name: str, metas: Sequence[Meta], count: int, streams: int) -> Meta:
-    """RuntimeError unless gradients and state have the shapes of their parameters."""
+    """RuntimeError unless gradients and state have the shapes of their parameters, and are complex
+    where those are."""
     for i, meta in enumerate(metas[: count * streams]):
         parameter = metas[i % count]
+        if meta.dtype.is_complex != parameter.dtype.is_complex:
+            raise RuntimeError(
+                f"{name}: the gradient and state of a parameter must be complex if it is; got "
+                f"{meta.dtype.name}, of a parameter of {parameter.dtype.name}"
+            )
         if meta.shape != parameter.shape:
             raise RuntimeError(
                 f"{name}: the gradient and state of a parameter must have its shape; got "
@@ -163,16 +170,30 @@ def _asked_apart(asks: bool) -> bool:
     return False
 
 
+def updated(op: Op, args: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """What an update makes of one parameter and what belongs to it: the new values of its written
+    streams, in their dtypes.
+
+    A parameter may have been given another dtype since its state was made. Then all is computed in
+    the dtype that they have in common.
+    """
+    assert op.expand is not None
+    kinds = [x._node.meta.dtype for x in tensors]
+    if any([kind is not kinds[0] for kind in kinds]):
+        common = reduce(promote_types, kinds)
+        tensors = [cast(x, common) for x in tensors]
+    results = op.expand(args, *tensors)
+    return [cast(x, kinds[s]) for s, x in zip(op.written, results, strict=True)]
+
+
 def apply_rule(op: Op, streams: Sequence[Sequence[Tensor]], args: tuple[Any, ...]) -> None:
     """`update` as ordinary operations and in-place writes: gradients flow through it.
 
     Numbers among `args` may be 0-d tensors.
     """
-    assert op.expand is not None
-    written = op.written
     for mine in zip(*streams, strict=True):
-        results = op.expand(args, *[_reals(x) for x in mine])
-        for s, result in zip(written, results, strict=True):
+        results = updated(op, args, [_reals(x) for x in mine])
+        for s, result in zip(op.written, results, strict=True):
             whole = mine[s].dtype.is_complex
             mine[s].copy_(record(VIEW_AS_COMPLEX, (result,)) if whole else result)
 
@@ -226,11 +247,10 @@ def _write_each(
 
     What a parameter, perhaps reshaped since, has as gradient or state may be broadcast to it.
     """
-    assert op.expand is not None
     with setting(grad=False):
         for i in which:
             mine = [stream[i] for stream in streams]
-            results = op.expand(args, *[_reals(wrap(node_of(x))) for x in mine])
+            results = updated(op, args, [_reals(wrap(node_of(x))) for x in mine])
             for s, result in zip(op.written, results, strict=True):
                 meta = node_of(mine[s]).meta
                 value = record(VIEW_AS_COMPLEX, (result,)) if meta.dtype.is_complex else result
