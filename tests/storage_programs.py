@@ -7,6 +7,7 @@ storage_expected.json: `python -m tests.storage_programs` writes it anew, with P
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable
 from functools import partial
@@ -648,6 +649,61 @@ def written_through_data_and_detach(T: Any) -> Any:
         write(y)
         (y * y).sum().backward()
         seen += [w.grad.tolist(), y.tolist(), y.requires_grad]
+    return seen
+
+
+@program
+def parts_are_written_through_what_is_detached(T: Any) -> Any:
+    seen: list[Any] = []
+    wholes: list[Callable[[Any], Any]] = [
+        lambda w: T.zeros(2, 3),
+        lambda w: T.zeros(2, 3).requires_grad_(),
+        lambda w: T.zeros(2, 3) * w,
+        lambda w: T.zeros(4, 3)[1:3],
+    ]
+    shown: list[Callable[[Any], Any]] = [
+        lambda x: x.data,
+        lambda x: x.detach(),
+        lambda x: x.data.detach(),
+        lambda x: x.detach().data,
+    ]
+    for make, show, are_read, recorded in itertools.product(
+        wholes, shown, (False, True), (False, True)
+    ):
+        w = T.ones(3, requires_grad=True)
+        x, value = make(w), T.arange(2.0)
+        kept, before = show(x), x * 2
+        if are_read:
+            seen += [x.sum().item(), value.sum().item()]
+        with T.set_grad_enabled(recorded):
+            show(x)[:, 0] = value
+            kept[..., 1] = value + 1
+            show(x)[1, 2] = 7
+            show(x)[0, 2] = value.sum()
+            kept[0][0] = 4
+        (before * x * w).sum().backward()
+        seen += [x.tolist(), kept.tolist(), before.tolist(), w.grad.tolist()]
+        seen += [x._version, kept._version, x.requires_grad, kept.requires_grad, x.is_leaf]
+        seen.append(None if not x.is_leaf or x.grad is None else x.grad.tolist())
+    return seen
+
+
+@program
+def what_has_a_graph_is_written_through_what_is_detached(T: Any) -> Any:
+    seen = []
+    for show in (lambda x: x.data, lambda x: x.detach()):
+        w, x = T.ones(2, requires_grad=True), T.zeros(2, 2)
+        with T.no_grad():
+            show(x)[:, 0] = w
+            x[:, 1] = w * 2
+        seen += [x.tolist(), x.requires_grad, x._version]
+        kept = show(x)
+        kept[0] = w * 3
+        seen += [x.tolist(), x.requires_grad, kept.requires_grad, kept._version]
+        (kept * kept).sum().backward()
+        seen.append(w.grad.tolist())
+        x.requires_grad_()
+        seen += [show(x).requires_grad, kept.is_leaf]
     return seen
 
 

@@ -151,7 +151,7 @@ class Share:
 
     def is_whole(self) -> bool:
         """Whether it shows all of the cell's value, as it is."""
-        return all([step[0].name == "detach" for step in self.path])
+        return is_only_detached(self.path)
 
     def is_to_itself(self) -> bool:
         """Whether it says nothing that a tensor without one does not: where it is the only one."""
@@ -222,6 +222,12 @@ def is_detached(path: Sequence[Step]) -> bool:
     return any([step[0].grads is None for step in path])
 
 
+@hot
+def is_only_detached(path: Sequence[Step]) -> bool:
+    """Whether a path leads to all of the whole, as it is: by no step, or by detach() alone."""
+    return all([step[0].name == "detach" for step in path])
+
+
 def shows_conjugates(path: Sequence[Step]) -> bool:
     """Whether a view shows conjugates of what lies in memory."""
     return sum([step[0].name == "conj" for step in path]) % 2 == 1
@@ -286,8 +292,8 @@ def follow(x: Any) -> None:
     """Brings a tensor that shares a cell up to date with it."""
     share = x._share
     path = share.path
-    # Who is the whole may be the only one left, and have no need for its share.
-    if not path:
+    # Who shows the whole may be the only one left, and have no need for its share.
+    if not path or path[-1][0].grads is None:
         referrers = 0  # nobody knows
         if COUNTS_ARE_KNOWN:
             cell: Any = share.cell
@@ -298,14 +304,14 @@ def follow(x: Any) -> None:
             Writing.sync(x)
         elif referrers == 2:
             _give_up_share(x, share)
-    elif path[-1][0].grads is None or not is_current(share):
+    elif not is_current(share):
         Writing.sync(x)
 
 
 @hot
 def _give_up_share(x: Any, share: Share) -> None:
     """What `sync` does for a whole that nobody shares any more: it is used without this detour."""
-    if share.made_at is None and share.apart is None:
+    if share.made_at is None and share.apart is None and not share.path:
         x._writes = share.cell.version - share.cell.uncounted
         x._share = None
     else:

@@ -17,6 +17,7 @@ from livegrad.graph.handle import (
     Writing,
     is_current,
     is_detached,
+    is_only_detached,
     node_of,
     path_of,
     shows_conjugates,
@@ -170,46 +171,65 @@ def wrote_to_leaf(x: Any, value: Any, first: int) -> bool:
 
 @hot
 def wrote_to_data(x: Any, value: Any, first: int) -> bool:
-    """Writes a value to the `.data` of a leaf, as `p.data.add_(step)` does.
+    """Writes a value to all of what `.data` or detach() shows, a leaf or a constant, as
+    `p.data.add_(step)` does.
 
     It was recorded last, not before the node `first`, for nobody else: its own node can be the
-    leaf's (see `wrote_to_leaf`). What is most often used no more, `x`, looks again if it is. False
+    whole's (see `wrote_to_leaf`). What is most often used no more, `x`, looks again if it is. False
     if it is otherwise.
     """
     state, share = LOCAL.state, x._share
-    if share is None or len(share.path) != 1 or share.root is not None or share.made is not None:
+    if share is None or not share.path or share.root is not None or share.made is not None:
         return False
     cell = share.cell
     whole, old, node = cell.base(), cell._node, value._node
     to = old.grad_to
-    if whole is None or type(to) is not LeafRef or id(to()) != id(whole):
-        return False
     if node.grad_to is not None or x._node.grad_to is not None or value._share is not None:
-        return False
-    if x._node.meta is not old.meta:  # it shows other dtypes' bits
         return False
     if node.meta is not old.meta or old.meta.strides is not None or old.spent or node.spent:
         return False
-    if not is_detached(share.path) or state.inference or state.flusher is not None:
+    if not is_only_detached(share.path) or state.inference or state.flusher is not None:
+        return False
+    if x._node.spent or not is_current(share) or (whole is not None and whole._was_view is False):
+        return False
+    if to is not None and not _is_current_leaf(whole, cell):
+        return False
+    if node.buffer is None:
+        place = _place_of_last(state, value, first)
+        if place < 0:
+            return False
+        state.handles[place] = cell
+        state.written[node] = place_taken(node, old)
+    elif to is not None:
+        return False
+    node.grad_to = to
+    cell._node = node
+    cell.version += 1
+    if to is None:
+        _let_go_of_old_whole(cell)
+    else:
+        _show_whole(whole, cell)
+    share.seen = -1
+    share.wrote()
+    return True
+
+
+@hot
+def _is_current_leaf(whole: Any, cell: Cell) -> bool:
+    """Whether the tensor that is the whole of a cell is the leaf which the cell's node is."""
+    to = cell._node.grad_to
+    if whole is None or type(to) is not LeafRef or id(to()) != id(whole):
         return False
     own = whole._share
     if own is None or own.cell is not cell or own.path or own.apart is not None:
         return False
-    if not is_current(share) or not is_current(own) or whole._was_view is False:
-        return False
-    place = _place_of_last(state, value, first)
-    if place < 0:
-        return False
-    node.grad_to = to
-    state.handles[place] = cell
-    state.written[node] = place_taken(node, old)
-    cell._node = node
-    cell.version += 1
-    whole._node = node
-    own.seen = cell.version
-    share.seen = -1
-    share.wrote()
-    return True
+    return is_current(own)
+
+
+@hot
+def _show_whole(whole: Any, cell: Cell) -> None:
+    whole._node = cell._node
+    whole._share.seen = cell.version
 
 
 @hot
@@ -310,19 +330,19 @@ def _let_go_of_old_whole(cell: Cell) -> None:
     if whole is None or share is None or share.cell is not cell or share.path:
         return
     if whole._node.grad_to is None and cell._node.grad_to is None and share.apart is None:
-        whole._node = cell._node
-        share.seen = cell.version
+        _show_whole(whole, cell)
 
 
 @hot
 def is_whole_without_graph(x: Any) -> bool:
-    """Whether `x` is all of its memory, which is ours alone and laid out in order, and constant."""
+    """Whether `x` shows all of its memory, which is ours alone and in order, and is constant."""
     node, share = x._node, x._share
     if node.grad_to is not None or node.meta.strides is not None or node.meta.device is not CPU:
         return False
     if share is None:
         return True
-    return not share.path and share.cell.memory is None and share.cell.parent is None
+    cell = share.cell
+    return is_only_detached(share.path) and cell.memory is None and cell.parent is None
 
 
 def _write_to_cell(cell: Cell, path: Sequence[Step], part: Node) -> None:

@@ -231,11 +231,11 @@ def _count(x: Any) -> None:
         x._writes += 1
         return
     share.cell.version += 1
+    share.wrote()
     if share.path:  # the view is to look again
         forget_views(pending_views(x, len(share.path)))
         share = share.cell.base()._share
     share.seen = share.cell.version
-    share.wrote()
 
 
 # ------------------------------------------------------------------------------------- reading

@@ -24,7 +24,7 @@ from livegrad.native.layout import REFERENCES
 def is_writable_part(x: Any, share: Share) -> bool:
     """Whether a view, which is brought up to date, shows ordinary memory, and has no graph."""
     cell = share.cell
-    if share.apart is not None or share.made is not None or share.root is not None:
+    if share.made is not None or share.root is not None:
         return False
     if cell.memory is not None or cell.parent is not None or cell._node.grad_to is not None:
         return False

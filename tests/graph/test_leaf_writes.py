@@ -123,6 +123,58 @@ def test_data_is_written_with_what_others_have():
     assert p.tolist() == [11.0, 12.0]
 
 
+def test_a_part_is_written_through_data_as_it_is_directly():
+    x, value = lg.zeros(2, 3), lg.ones(2)
+    x.sum().item() + value.sum().item()
+    assert names_recorded(lambda: x.__setitem__((..., 0), value * 2)) == ["mul", "index_write"]
+    for show in (lg.Tensor.detach, lambda x: x.data):
+        recorded = names_recorded(lambda show=show: show(x).__setitem__((..., 1), value * 3))
+        assert sorted(recorded) == ["detach", "index_write", "mul"]
+    assert x.tolist() == [[2.0, 3.0, 0.0]] * 2
+    assert x._version == 2
+    p = leaf()
+    assert names_recorded(lambda: p.data.__setitem__(0, value.sum())) == [
+        *("detach", "sum", "index_write"),
+    ]
+    assert p.is_leaf
+    assert p.requires_grad
+    assert p._version == 0
+    assert p.tolist() == [2.0, 2.0]
+
+
+class Unchecked(lg.autograd.Function):
+    """Writes to a part of what it is given, which nobody is to notice."""
+
+    @staticmethod
+    def forward(ctx, x, value, key):
+        ctx.key = key
+        x.data[key] = value
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g[ctx.key], None
+
+
+def test_a_function_that_fills_in_parts_through_data_records_one_write_for_each():
+    w = lg.tensor([0.5], requires_grad=True)
+    x, value = lg.zeros(3, 4), lg.ones(3)
+
+    def fill():
+        filled = x
+        for i in range(4):
+            filled = Unchecked.apply(filled, value * w * i, (..., i))
+        return filled
+
+    names = names_recorded(fill)
+    assert names.count("index_write") == 4
+    assert "clone" not in names
+    filled = fill()
+    (filled * filled).sum().backward()
+    assert filled.tolist() == [[0.0, 0.5, 1.0, 1.5]] * 3
+    assert w.grad.tolist() == [42.0]
+
+
 @pytest.mark.parametrize(("method", "number"), [("div_", 2), ("add_", 2.5), ("mul_", 1.5)])
 def test_bits_of_a_leaf_are_no_value_of_its(method, number):
     """A float was written to a leaf through its view as integers."""

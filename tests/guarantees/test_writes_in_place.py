@@ -292,6 +292,14 @@ def write_shifted(x: lg.Tensor, i: int) -> None:
     x[i : i + 8] = x[i + 1 : i + 9].clone()
 
 
+def write_to_data(x: lg.Tensor, i: int) -> None:
+    x.data[i : i + 8] = x[i + 8 : i + 16] * 2 + 1
+
+
+def write_detached(x: lg.Tensor, i: int) -> None:
+    x.detach()[i : i + 8] = lg.ones(8)
+
+
 def write_number(x: lg.Tensor, i: int) -> None:
     x[i :: LARGE // 4] = 3
 
@@ -319,8 +327,8 @@ def swap(x: lg.Tensor, i: int) -> None:
 
 
 WRITES = [
-    add_to_one, add_to_row, write_computed, write_shifted, write_number, write_known,
-    write_at_pending_index, add_at_index, scatter_to, swap,
+    add_to_one, add_to_row, write_computed, write_shifted, write_to_data, write_detached,
+    write_number, write_known, write_at_pending_index, add_at_index, scatter_to, swap,
 ]  # fmt: skip
 
 

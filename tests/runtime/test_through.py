@@ -55,6 +55,30 @@ def test_a_view_that_is_kept_is_written_again_and_again() -> None:
     assert row._version == x._version == 4
 
 
+@pytest.mark.parametrize("shown", [lambda x: x.data, lambda x: x.detach(), lambda x: x.data.data])
+def test_what_is_known_is_written_through_a_detached_tensor_at_once(shown: Any) -> None:
+    x, part = lg.zeros(3, 4), lg.ones(3)
+    x.sum().item() + part.sum().item()
+    for k in range(3):
+        shown(x)[:, k] = part
+        shown(x)[k, 3] = 2
+    assert pending() == []
+    assert x.tolist() == [[1, 1, 1, 2]] * 3
+
+
+def test_detached_tensors_that_are_kept_count_and_see_what_is_written_at_once() -> None:
+    x, part = lg.zeros(2), lg.ones(())
+    x.sum().item() + part.item()
+    data, other, same = x.data, x.data, x.detach()
+    before = data * 10
+    data[0] = 5
+    x.data[1] = part
+    same[0] = same[0] + 1
+    assert data.tolist() == other.tolist() == same.tolist() == x.tolist() == [6, 1]
+    assert (data._version, other._version, same._version, x._version) == (1, 0, 1, 1)
+    assert before.tolist() == [0, 0]
+
+
 def test_a_view_that_requires_a_gradient_is_not_written() -> None:
     row = lg.zeros(3, 4)[1].requires_grad_()
     with pytest.raises(RuntimeError):
@@ -94,6 +118,8 @@ class _Both:
             if y.ndim > 1:
                 key = self.key(y.shape[0])
                 x, y = x[key], y[key]
+            elif self.chance.random() < 0.5:
+                x = x.data if self.chance.random() < 0.5 else x.detach()
         return x, y
 
     def step(self) -> None:

@@ -53,12 +53,12 @@ from livegrad.ops.picking.plain_parts import (
     plain_part,
     rows_plainly,
     set_plainly,
+    write_part,
     wrote_as,
 )
 from livegrad.ops.shaping.movement import (
     EXPAND,
     INDEX,
-    INDEX_WRITE,
     PERMUTE,
     expand,
     inverse_order,
@@ -468,8 +468,7 @@ def _write_part(x: Tensor, meta: Meta, key: Any, value: Any) -> bool:
     parsed = _parsed_without_tensors(meta.shape, key)
     if parsed is None or parsed.turned or is_all(parsed, meta.shape):
         return False
-    part = _spread(value, parsed.shape, meta.dtype)
-    rebind(x, record(INDEX_WRITE, (x, part), (parsed.items,), parsed.args), expanded=True)
+    write_part(x, _spread(value, parsed.shape, meta.dtype), parsed)
     return True
 
 

@@ -15,13 +15,19 @@ from livegrad.graph.node import Node, Spec
 from livegrad.graph.record import record
 from livegrad.graph.state import AT_ONCE, LOCAL, Runtime
 from livegrad.graph.views import is_plainly_current, view, view_as_known
-from livegrad.graph.writes import is_whole_without_graph, rebind, wrote_plainly
+from livegrad.graph.writes import (
+    is_whole_without_graph,
+    next_index,
+    rebind,
+    wrote_plainly,
+    wrote_to_own_node,
+)
 from livegrad.native.hot import hot
 from livegrad.ops.making.constants import from_array
 from livegrad.ops.picking.checking import place_outside
 from livegrad.ops.picking.gathering import INDEX_SELECT, LINEAR_INDEX
 from livegrad.ops.picking.plain_keys import ALL, INT, RUN, Parsed, parse_plainly
-from livegrad.ops.shaping.movement import INDEX, INDEX_WRITE, reshape_to
+from livegrad.ops.shaping.movement import DETACH, INDEX, INDEX_WRITE, reshape_to
 from livegrad.ops.shaping.slicing import items_at
 
 if TYPE_CHECKING:
@@ -129,7 +135,9 @@ def set_plainly(x: Any, key: Any, value: Any) -> bool:
         return is_written_already(x, key, value)
     share = own = None  # what others refer to is not written at once, neither directly
     given = node_of(value)
-    if given.grad_to is not None or given.meta.device is not CPU or value is x:
+    if given.grad_to is not None and LOCAL.state.grad:
+        return False
+    if given.meta.device is not CPU or value is x:
         return False
     node_of(x)  # nor by a reference to it
     if not is_whole_without_graph(x):
@@ -145,10 +153,17 @@ def set_plainly(x: Any, key: Any, value: Any) -> bool:
         return False
     if is_all(parsed, meta.shape):
         return False
-    written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
-    if not wrote_plainly(x, written):
-        rebind(x, written, True)
+    write_part(x, value, parsed)
     return True
+
+
+@hot
+def write_part(x: Any, value: Any, parsed: Parsed) -> None:
+    """Records one write of a tensor that fits to a part of `x`, which `is_whole_without_graph`."""
+    first = next_index()
+    written = record(INDEX_WRITE, (x, value), (parsed.items,), parsed.args)
+    if not (wrote_plainly(x, written) or wrote_to_own_node(x, written, first)):
+        rebind(x, written, True)
 
 
 @hot
@@ -225,9 +240,11 @@ def is_all(parsed: Parsed, shape: Shape) -> bool:
 
 
 def keys_of(path: tuple[Step, ...]) -> list[tuple[Any, ...]] | None:
-    """The path to a view as keys, one after the other; None if it is none of ints and slices."""
+    """The path to a view, detached or not, as keys one after the other; None if some are others."""
     found = []
     for op, attrs, args, shape in path:
+        if op is DETACH:
+            continue
         if op is not INDEX or shape is None:
             return None
         key: list[Any] = []
