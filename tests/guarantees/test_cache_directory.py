@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+from tests.packs import remove_packs
+
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
@@ -52,6 +54,7 @@ def filled(first_run, tmp_path):
     """A copy of a cache with entries, and what the program printed."""
     original, (value, compiled, loaded, warned) = first_run
     directory = shutil.copytree(original, tmp_path / "cache")
+    remove_packs(directory)
     assert compiled > 0
     assert warned == []
     # Besides kernels there are plans, and what the processor is.

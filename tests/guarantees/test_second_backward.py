@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import pytest
 
 import livegrad as lg
 import livegrad.nn.functional as F
 from livegrad import nn, optim
-from livegrad.runtime import flush, sight
+from livegrad.runtime import flush
 
 
 def here():
@@ -120,22 +121,36 @@ def test_nothing_is_missing_where_a_graph_is_walked_again_and_again(monkeypatch)
     assert found == pytest.approx([found[0] * (k + 1) for k in range(8)], rel=1e-5)
 
 
-def test_what_was_missing_once_is_there_the_next_time(monkeypatch):
-    """Lists keep what views are views of: a plan that reads the view computes it, and keeps it."""
-    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-    parameters = list(net.parameters())
-    x, y = lg.arange(24.0).reshape(6, 4) / 7, lg.ones(6, 1)
-    monkeypatch.setattr(sight.Policy, "whole", False)
-    monkeypatch.setattr(sight.Policy, "pieces", True)
-    gradients = lg.autograd.grad(F.mse_loss(net(x), y), parameters, create_graph=True)
-    g = lg.cat([each.reshape(-1) for each in gradients])
-    g.sum().item()
-    monkeypatch.setattr(sight.Policy, "whole", True)
-    found, missing = [], []
-    adopt = flush.adopt_missing
-    monkeypatch.setattr(flush, "adopt_missing", lambda *a: missing.append(k) or adopt(*a))
-    for k in range(6):
-        products = lg.autograd.grad((g * (k + 1.0)).sum(), parameters, retain_graph=True)
-        found.append(sum([product.sum() for product in products]).item())
+MISSING_ONCE = """
+import json
+import livegrad as lg
+import livegrad.nn.functional as F
+from livegrad import nn
+from livegrad.runtime import flush, sight
+
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+parameters = list(net.parameters())
+x, y = lg.arange(24.0).reshape(6, 4) / 7, lg.ones(6, 1)
+sight.Policy.whole, sight.Policy.pieces = False, True
+gradients = lg.autograd.grad(F.mse_loss(net(x), y), parameters, create_graph=True)
+g = lg.cat([each.reshape(-1) for each in gradients])
+g.sum().item()
+sight.Policy.whole = True
+found, missing = [], []
+adopt = flush.adopt_missing
+flush.adopt_missing = lambda *a: missing.append(k) or adopt(*a)
+for k in range(6):
+    products = lg.autograd.grad((g * (k + 1.0)).sum(), parameters, retain_graph=True)
+    found.append(sum([product.sum() for product in products]).item())
+print(json.dumps([missing, found]))
+"""
+
+
+def test_what_was_missing_once_is_there_the_next_time(python, tmp_path):
+    """Lists keep what views are views of: a plan that reads the view computes it, and keeps it.
+
+    In a process of its own: what others have learnt about views, lists keep as views.
+    """
+    missing, found = json.loads(python(MISSING_ONCE, LIVEGRAD_CACHE_DIR=str(tmp_path)).stdout)
     assert missing == [0]
     assert found == pytest.approx([found[0] * (k + 1) for k in range(6)], rel=1e-5)
