@@ -97,10 +97,8 @@ def memory_report() -> MemoryReport:
         if nbytes is None or id(buffer) in seen:
             continue
         seen.add(id(buffer))
-        home = buffer.home
         kind, name = kinds.get(id(tensor), ("tensor", "")) if tensor is not None else _BACKWARD
-        entry = node, nbytes if home is None else home.capacity, name
-        found.setdefault((describe_site(node.site), kind), []).append(entry)
+        found.setdefault((describe_site(node.site), kind), []).append((node, nbytes, name))
     held = [_held(line, kind, entries) for (line, kind), entries in found.items()]
     return MemoryReport(sorted(held, key=lambda each: -each.nbytes))
 

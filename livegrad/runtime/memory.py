@@ -46,22 +46,23 @@ class _SizeClass:
 
 @hot_slots
 class _Pool:
-    """The size classes, and the counts: `total` bytes from the system, `in_use` by Buffers.
+    """The size classes, and the counts: bytes `in_use` by Buffers, as many as they were asked for,
+    and `held` in free blocks.
 
     Plain updates of the counts are safe: CPython switches threads and starts the collector only
     at calls and backward jumps, and there is neither between the load and the store of a count.
     """
 
-    __slots__ = ("by_capacity", "by_request", "in_use", "limit", "peak", "total")
+    __slots__ = ("by_capacity", "by_request", "held", "in_use", "limit", "peak")
 
     def __init__(self) -> None:
         self.by_capacity: dict[int, _SizeClass] = {}
         # Requests repeat, so the class of a request is looked up rather than worked out.
         self.by_request: dict[int, _SizeClass] = {}
+        self.held = 0
         self.in_use = 0
         self.limit = KEEP_BYTES
         self.peak = 0
-        self.total = 0
 
 
 _pool = _Pool()
@@ -132,13 +133,11 @@ class Buffer:
         if home is None:
             return
         pool = self._pool
-        capacity = home.capacity
-        in_use = pool.in_use - capacity
-        pool.in_use = in_use
-        if pool.total - in_use <= pool.limit:
+        pool.in_use -= self.nbytes
+        held = pool.held + home.capacity
+        if held <= pool.limit:
+            pool.held = held
             home.blocks.append(self.memory)
-        else:
-            pool.total -= capacity
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.ptr:#x})"
@@ -195,9 +194,10 @@ def allocate_from(home: _SizeClass, nbytes: int) -> Buffer:
     pool = _pool
     try:
         block = home.blocks.pop()
+        pool.held -= home.capacity
     except IndexError:
         block = _new_block(home.capacity)
-    in_use = pool.in_use + home.capacity
+    in_use = pool.in_use + nbytes
     pool.in_use = in_use
     if in_use > pool.peak:
         pool.peak = in_use
@@ -219,7 +219,7 @@ def allocate_zeros(nbytes: int) -> Buffer:
         _array((nbytes,), _BYTE, buffer.memory[1])[...] = 0
         return buffer
     block = _new_block(home.capacity, np.zeros)
-    _pool.in_use += home.capacity
+    _pool.in_use += nbytes
     _pool.peak = max(_pool.peak, _pool.in_use)
     return Buffer(block[0], nbytes, block, home)
 
@@ -247,7 +247,6 @@ def _new_block(capacity: int, made: Callable[..., npt.NDArray[Any]] = np.empty) 
         memory = made(capacity + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
         memory = _last_try(capacity, made)
-    _pool.total += capacity
     address = address_of(memory)
     skip = -address % ALIGNMENT
     return address + skip, memory[skip : skip + capacity]
@@ -302,7 +301,7 @@ def aligned_zeros(count: int) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def memory_in_use() -> int:
-    """Bytes held by live Buffers, rounded up to their size classes."""
+    """Bytes that live Buffers were asked for; what their blocks have beyond is never touched."""
     return _pool.in_use
 
 
@@ -327,7 +326,7 @@ def trim() -> None:
     for home in list(_pool.by_capacity.values()):
         while home.blocks:
             home.blocks.pop()
-            _pool.total -= home.capacity
+            _pool.held -= home.capacity
 
 
 @hot_slots
