@@ -17,9 +17,11 @@ from livegrad_run import running
 
 # What stands behind a program's name is the program's.
 _PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_VERSION_LINE = f"livegrad {__version__}"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message=_VERSION_LINE)
 def commands() -> None:
     """livegrad: dynamic graphs at the speed of static ones."""
 
@@ -39,7 +41,7 @@ def main(prog_name: str = "livegrad") -> None:
 @commands.command()
 def version() -> None:
     """Print the version."""
-    click.echo(f"livegrad {__version__}")
+    click.echo(_VERSION_LINE)
 
 
 @commands.command()
