@@ -39,6 +39,39 @@ def test_addresses_stay_while_operations_run_when_they_are_recorded(made: Any) -
         assert x.clone().data_ptr() != x.data_ptr() == x.data_ptr()
 
 
+def test_addresses_of_what_is_gone_are_not_told_for_older_tensors() -> None:
+    for size in range(2, 40):
+        x = lg.arange(3.0 * size).reshape(3, size)
+        y = x.t()
+        assert x.sum() >= 0
+        assert y.flatten().data_ptr() != x.data_ptr() == y.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (300, 500), (), (1,)])
+def test_the_address_is_that_of_the_array(shape: tuple[int, ...]) -> None:
+    x, y = lg.rand(shape), lg.rand(shape)
+    assert x.data_ptr() == x.numpy().__array_interface__["data"][0]
+    assert y.numpy().__array_interface__["data"][0] == y.data_ptr()
+
+    address = x.data_ptr()
+    shown = x.numpy()
+    assert shown.__array_interface__["data"][0] == address == x.data_ptr()
+    shown[...] = 2.0
+    x += 1
+    assert (shown == 3).all()
+    assert (x == 3).all()
+
+
+def test_an_array_at_a_known_address_does_not_write_to_what_was_computed() -> None:
+    x = lg.rand(4)
+    double, view = x * 2, x[1:]
+    before = double.tolist()
+    x.data_ptr()
+    x.numpy()[...] = 0.0
+    assert view.tolist() == [0.0, 0.0, 0.0]
+    assert double.tolist() == before
+
+
 def test_is_nonzero() -> None:
     assert lg.tensor([2]).is_nonzero()
     assert not lg.tensor(0.0).is_nonzero()

@@ -132,10 +132,11 @@ class Lent(Memory):
     were given; `written` says that we have.
     """
 
-    __slots__ = ("origin", "windows", "written")
+    __slots__ = ("buffer", "origin", "windows", "written")
 
-    def __init__(self, array: Array, origin: Node, when_gone: Callable[[Any], None]) -> None:
-        super().__init__(array)
+    def __init__(self, buffer: Buffer, origin: Node, when_gone: Callable[[Any], None]) -> None:
+        super().__init__(buffer.view(np.uint8, (buffer.nbytes,)))
+        self.buffer = buffer
         self.origin = weakref.ref(origin, when_gone)
         self.windows: list[Array] = []
         self.written = False

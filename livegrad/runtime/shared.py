@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import deque
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ from livegrad.graph.views import (
 from livegrad.graph.writes import rebind
 from livegrad.ops.shaping.strided import AS_STRIDED
 from livegrad.runtime.lent import LOANS, Borrowed, Lent, Memory, Spread, exported
-from livegrad.runtime.memory import Buffer, allocate
+from livegrad.runtime.memory import Buffer, allocate, copied
 from livegrad.runtime.values import array_of
 
 if TYPE_CHECKING:
@@ -223,7 +224,23 @@ def _to_lend(cell: Cell, reason: str) -> Lent:
     if cell._node.buffer is None:
         flush(reason, cell._node)
     node = cell._node
-    return _Spare.take(node) or Lent(_stored(cell, reason), node, _Spare.forget)
+    return _Spare.take(node) or Lent(_buffer_to_lend(node), node, _Spare.forget)
+
+
+def _buffer_to_lend(node: Node) -> Buffer:
+    """The bytes of a storage in the order they have in memory, at the address that was told."""
+    told = _TOLD.get(node.buffer) == id(node) and _refs(node.buffer) <= _OWN
+    copy = copied(_as_in_memory(node))
+    if not told or dims_in_memory(node.meta) is not None:
+        return copy
+    own: Buffer = node.buffer
+    node.buffer = copy
+    return own
+
+
+def _as_in_memory(node: Node) -> Array:
+    values, order = array_of(node), dims_in_memory(node.meta)
+    return values if order is None else values.transpose(order)
 
 
 def _came_back(cell: Cell, memory: Memory) -> bool:
@@ -275,14 +292,12 @@ def on_memory(memory: Memory, meta: Meta, offset: int) -> Tensor:
     return _on(memory, leaf_node(meta_of((count,), meta.dtype), None), (step,))
 
 
-def _stored(cell: Cell, reason: str = "shared memory") -> Array:
+def _stored(cell: Cell) -> Array:
     """A copy of the bytes of a whole storage, in the order they have in memory."""
     node = cell._node
     if node.buffer is None:
-        flush(reason, node)
-    values = array_of(node)
-    order = dims_in_memory(node.meta)
-    return _bytes(np.array(values if order is None else values.transpose(order)).reshape(-1))
+        flush("shared memory", node)
+    return _bytes(np.array(_as_in_memory(node)).reshape(-1))
 
 
 # ------------------------------------------------------------------------------------- windows
@@ -517,16 +532,34 @@ def own_address(node: Node) -> int:
     """
     if node.buffer is None:
         flush("data_ptr", node)
-    if _refs(node.buffer) > _OWN and _TOLD.get(node.buffer) != id(node):
-        buffer = allocate(node.buffer.nbytes)
-        buffer.view(np.uint8, (buffer.nbytes,))[...] = node.buffer.view(np.uint8, (buffer.nbytes,))
-        node.buffer = buffer
+    lent = _Spare.take(node)
+    if lent is not None:  # an array that is gone had another address, which was told by it
+        node.buffer = lent.buffer
+    elif _TOLD.get(node.buffer) != id(node) and (
+        _refs(node.buffer) > _OWN or (node.buffer not in _TOLD and node.buffer.ptr in _LATELY)
+    ):
+        node.buffer = _elsewhere(node.buffer)
     _TOLD[node.buffer] = id(node)
+    if node.buffer.ptr not in _LATELY:
+        _LATELY.append(node.buffer.ptr)
     return int(node.buffer.ptr)
+
+
+def _elsewhere(buffer: Any) -> Any:
+    """A copy at an address that was told for no other value lately."""
+    values = buffer.view(np.uint8, (buffer.nbytes,))
+    copies = [copied(values)]
+    while copies[-1].ptr in _LATELY:
+        copies.append(copied(values))
+    return copies[-1]
 
 
 # Buffers whose address is known to the program, and by `id` the node that it was told for.
 _TOLD: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+# The last addresses that were told. What is computed later may come to lie where a value was that
+# is gone, and still be older than it: `f(x).data_ptr() == x.data_ptr()` would be true.
+_LATELY: deque[int] = deque(maxlen=16)
 
 
 def _count_own() -> int:

@@ -12,20 +12,20 @@ import pytest
 import livegrad as lg
 from livegrad.graph.handle import Writing
 from livegrad.runtime import shared
+from livegrad.runtime.memory import Buffer, copied
 
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of how many bytes whole storages were copied."""
     seen: list[int] = []
-    stored = shared._stored
 
-    def counting(*args: object) -> object:
-        out = stored(*args)
+    def counting(stored: np.ndarray) -> Buffer:
+        out = copied(stored)
         seen.append(out.nbytes)
         return out
 
-    monkeypatch.setattr(shared, "_stored", counting)
+    monkeypatch.setattr(shared, "copied", counting)
     return seen
 
 
