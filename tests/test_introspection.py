@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import livegrad as lg
+from livegrad.runtime import shared
+from livegrad.runtime.memory import Buffer, copied
 
 
 def test_answers_that_are_the_same_for_all() -> None:
@@ -45,6 +47,24 @@ def test_addresses_of_what_is_gone_are_not_told_for_older_tensors() -> None:
         y = x.t()
         assert x.sum() >= 0
         assert y.flatten().data_ptr() != x.data_ptr() == y.data_ptr()
+
+
+def test_to_tell_addresses_of_new_values_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[int] = []
+
+    def counting(stored: Any) -> Buffer:
+        copies.append(stored.nbytes)
+        return copied(stored)
+
+    monkeypatch.setattr(shared, "copied", counting)
+    x = lg.rand(300, 500)
+    for _ in range(40):  # each may lie where the one before was
+        assert (x * 2).data_ptr()
+    assert not copies
+
+    y = x * 3
+    assert (x * 2).data_ptr() != y.data_ptr()
+    assert len(copies) <= 1
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (300, 500), (), (1,)])

@@ -530,36 +530,36 @@ def own_address(node: Node) -> int:
     Other nodes may have its buffer: views of it that were run when they were recorded, or copies
     that nobody has asked for theirs. It is told the same address again all the same.
     """
-    if node.buffer is None:
+    waited = node.buffer is None
+    if waited:
         flush("data_ptr", node)
     lent = _Spare.take(node)
     if lent is not None:  # an array that is gone had another address, which was told by it
         node.buffer = lent.buffer
-    elif _TOLD.get(node.buffer) != id(node) and (
-        _refs(node.buffer) > _OWN or (node.buffer not in _TOLD and node.buffer.ptr in _LATELY)
+    elif (_refs(node.buffer) > _OWN and _TOLD.get(node.buffer) != id(node)) or (
+        waited and _was_told_of_what_is_gone(node)
     ):
-        node.buffer = _elsewhere(node.buffer)
+        node.buffer = copied(node.buffer.view(np.uint8, (node.buffer.nbytes,)))
     _TOLD[node.buffer] = id(node)
-    if node.buffer.ptr not in _LATELY:
-        _LATELY.append(node.buffer.ptr)
-    return int(node.buffer.ptr)
+    address, state = int(node.buffer.ptr), LOCAL.state
+    _LATELY.append((address, state.base + len(state.nodes)))
+    return address
 
 
-def _elsewhere(buffer: Any) -> Any:
-    """A copy at an address that was told for no other value lately."""
-    values = buffer.view(np.uint8, (buffer.nbytes,))
-    copies = [copied(values)]
-    while copies[-1].ptr in _LATELY:
-        copies.append(copied(values))
-    return copies[-1]
+def _was_told_of_what_is_gone(node: Node) -> bool:
+    """Whether a value lies where one was that is gone, whose address was told after `node` was
+    recorded: `f(x).data_ptr() == x.data_ptr()` would be true of an `x` that is computed last."""
+    address = node.buffer.ptr
+    return node.buffer not in _TOLD and any(
+        address == told and node.index < coming for told, coming in list(_LATELY)
+    )
 
 
 # Buffers whose address is known to the program, and by `id` the node that it was told for.
 _TOLD: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-# The last addresses that were told. What is computed later may come to lie where a value was that
-# is gone, and still be older than it: `f(x).data_ptr() == x.data_ptr()` would be true.
-_LATELY: deque[int] = deque(maxlen=16)
+# The addresses that were told last, and the index of the node that was recorded next.
+_LATELY: deque[tuple[int, int]] = deque(maxlen=16)
 
 
 def _count_own() -> int:
