@@ -24,6 +24,7 @@ import livegrad as lg
 from livegrad import nn
 from livegrad.view import View
 from livegrad.view.files import SCRIPTS, FileDocument
+from livegrad.view.record import MOST_STEPS
 from livegrad.view.session import invitation
 from tests.view.networks import Net, train, watched
 
@@ -159,22 +160,27 @@ def test_pause_step_inspect_and_go_on() -> None:
         def press(what: str) -> Any:
             return json.loads(ask(made, f"control/{what}", method="POST", **header)[1])
 
-        press("pause")
-        while not data(made, "overview")["paused"]:
-            pass
-        before = len(data(made, "overview")["steps"])
-        seen["weight"] = press("inspect?name=Net.first.weight")
-        seen["absent"] = press("inspect?name=nothing")
-        press("step")
-        while len(data(made, "overview")["steps"]) == before:
-            pass
-        seen["steps"] = len(data(made, "overview")["steps"]) - before
-        press("resume")
+        def last_step() -> int:  # by its number: of many steps, the page keeps the last only
+            return int(data(made, "overview")["steps"][-1]["n"])
+
+        try:
+            press("pause")
+            while not data(made, "overview")["paused"]:
+                pass
+            before = last_step()
+            seen["weight"] = press("inspect?name=Net.first.weight")
+            seen["absent"] = press("inspect?name=nothing")
+            press("step")
+            while last_step() == before:
+                pass
+            seen["steps"] = last_step() - before
+        finally:
+            press("resume")
 
     try:
         thread = threading.Thread(target=use_buttons)
         net = Net()
-        train(net, 1)
+        train(net, MOST_STEPS + 1)
         thread.start()
         while thread.is_alive():
             train(net, 1)
